@@ -23,8 +23,8 @@ _WORK = (Work.MAKE, Work.START)  # runs in a child process, and may be blocked
 
 
 class Policy(Struct, frozen=True):
-    """``select``/``exclude``: which cells; ``only``: which kinds, with everything that they need but nothing that needs
-    them."""
+    """``select``/``exclude``: which cells; ``only``: which kinds. It adds everything that these need, but nothing that
+    needs them."""
 
     select: Selector = field(default_factory=Selector)
     exclude: Selection = field(default_factory=Selection)
@@ -44,7 +44,7 @@ def make_plan(
 ) -> Plan:
     selected = (c for c in difference.changes if _selected(c.address, policy, context.resources))
     by_kind = bool(policy.only) or policy.select.names_kind
-    # Runs start their servers themselves; what is needed is added with what needs it.
+    # Runs start their servers themselves, so a server is added with the runs that need it.
     wanted = [c for c in selected if c.how is not Work.START and (by_kind or not c.is_for_others)]
     wanted = _with_needs(wanted, difference, context.resources, as_recorded=by_kind)
     changed = {change.address for change in difference.changes}
@@ -87,7 +87,7 @@ def _selected(address: Address, policy: Policy, resources: Mapping[Address, Reso
 
 def _finding_selected(where: str, policy: Policy) -> bool:
     if where.split("/")[0] not in ALL_DIVISIONS:
-        return True  # a finding about a file, not a cell, belongs to every selection
+        return True  # a finding about a file rather than a cell belongs to every selection
     address = Address(Kind.RESULT, where)
     return policy.select.matches(address) and not policy.exclude.matches(address)
 
@@ -96,7 +96,7 @@ def _with_needs(
     wanted: list[Change], difference: Difference, resources: Mapping[Address, Resource], *, as_recorded: bool
 ) -> list[Change]:
     """Add the upstream steps of the selected ones. ``as_recorded``: add none for rendering, since a selection of
-    results means the recorded ones and waits for no run."""
+    results means the recorded ones and does not wait for runs."""
     changes = {change.address: change for change in difference.changes}
     found = {change.address: change for change in wanted}
     queue = [change.address for change in wanted if not (as_recorded and change.how is Work.RENDER)]
@@ -109,7 +109,7 @@ def _with_needs(
 
 
 def _ordered(changes: list[Change], resources: Mapping[Address, Resource]) -> list[Change]:
-    """Sort in pipeline order, cell by cell, so that publishable cells complete as early as possible. Cells that use the
+    """Sort in pipeline order, cell by cell, so that cells become publishable as early as possible. Cells that use the
     same server follow each other, so that it starts once."""
     position = {address: index for index, address in enumerate(resources)}
     groups = _grouped(changes, position, resources)
@@ -121,7 +121,7 @@ def _ordered(changes: list[Change], resources: Mapping[Address, Resource]) -> li
 def _grouped(
     changes: list[Change], position: Mapping[Address, int], resources: Mapping[Address, Resource]
 ) -> dict[Cell | None, int]:
-    """Return the position of the first cell that uses the same server, by cell."""
+    """Map each cell to the position of the first cell that uses the same server."""
     first: dict[str, int] = {}
     found: dict[Cell | None, int] = {}
     for change in sorted(changes, key=lambda c: position[c.address]):
@@ -132,7 +132,7 @@ def _grouped(
 
 
 def _needs_first(changes: list[Change], resources: Mapping[Address, Resource]) -> list[Change]:
-    """Keep the order, but move every step after its upstream steps."""
+    """Keep the order, but move each step behind its upstream steps."""
     waiting = {change.address: change for change in changes}
     ordered: list[Change] = []
 
@@ -171,7 +171,7 @@ def _without_idle(steps: list[Step], resources: Mapping[Address, Resource]) -> t
         needed = [u for a in (address, *step.shared) for u in users.get(a, ()) if u.change.how in _WORK]
         if needed and all(user.change.key in blocked for user in needed):
             users_blocked = [blocked[user.change.key] for user in needed]
-            # A step that only waits for another has no fix.
+            # A step that merely waits for another one has no fix.
             user = next((u for u in reversed(users_blocked) if not u.blocked.startswith(_WAITS)), users_blocked[-1])
             why = user.blocked if user.blocked.startswith(_NEEDED) else f"{_NEEDED} ({user.blocked})"
             blocked[step.change.key] = replace(step, blocked=why, fix=user.fix)
@@ -194,7 +194,7 @@ def _step(
     waits = None
     if (
         reason is None and change.address.kind is not Kind.SUBMISSION
-    ):  # shows the finished cells, even if others are stuck
+    ):  # the tree shows the finished cells, even if others are stuck
         needs = (*resource.upstream, find_proved_run(change.address))
         waits = next((up for up in needs if up in stuck), None)
         reason = (f"{_WAITS}{waits.label} ({stuck[waits]})", "") if waits else None

@@ -1,8 +1,8 @@
 """Predict how long a step takes: from its history, else by the formula of the run's harness, else from a similar step.
 Pure.
 
-A formula needs a declared rate or latency. A default is the round's, the same for every machine, and may be wrong by a
-factor of hundreds: in that case only the minimum duration is used.
+A formula needs a declared rate or latency. A round's default is the same for every machine and may be wrong by a factor
+of hundreds, so with a default only the minimum duration is used.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ START = 2.0  # seconds until the child process of a run has loaded its libraries
 _LONG = 60.0  # seconds; for longer runs a changed target predicts better than an earlier run
 _PACED = "Server"  # LoadGen sends queries at the configured rate
 _RUNS = (Kind.RUN, Kind.COMPLIANCE_TEST)
-# Kinds that take about as long in every scenario of a benchmark on a system, as accuracy runs do.
+# Kinds that take about equally long in every scenario of a benchmark on a system, such as accuracy runs.
 _ALIKE = (Kind.ENGINE, Kind.SCORE)
 _Likeness = tuple[str, str, str]
 
@@ -53,7 +53,7 @@ class Expectation:
 
     @cached_property
     def _alike(self) -> dict[_Likeness, float]:
-        """Times of similar steps, computed only if a step has no other prediction, since it reads all records."""
+        """Times of similar steps. Computed only if a step has no other prediction, since this reads all records."""
         found: dict[_Likeness, float] = {}
         for address, summaries in self._recorded.by_address.items():
             if _has_alike(address) and (last := next((s for s in reversed(summaries) if _holds(s)), None)):

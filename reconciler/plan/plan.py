@@ -27,8 +27,8 @@ class Step(Struct, frozen=True):
 
 
 class Plan(Struct, frozen=True):
-    """Bound to its sources: the digest of the desired state and that of the set of records. ``excluded``: steps that
-    selectors left out. ``acceptances``: path, acceptance, its status; ``frozen``: the freezes in force."""
+    """Bound to its sources by the digests of the desired state and of the set of records. ``excluded``: steps that
+    selectors left out. ``acceptances``: path, acceptance and its status; ``frozen``: the freezes in force."""
 
     name: str
     desired: str
@@ -52,8 +52,8 @@ class Plan(Struct, frozen=True):
 
 
 class DeadlineEntry(Struct, frozen=True):
-    """Cells that are submitted together. ``seconds``: of their own steps; ``unknown``: the number of steps without a
-    prediction; ``ends``: seconds from now if run in this order."""
+    """Cells that are submitted together. ``seconds``: predicted for their own steps; ``unknown``: the number of steps
+    without a prediction; ``ends``: seconds from now if run in this order."""
 
     name: str
     cells: tuple[Cell, ...]
@@ -64,7 +64,7 @@ class DeadlineEntry(Struct, frozen=True):
 
 class MachineSchedule(Struct, frozen=True):
     """``fits``: entries in the order to run them; ``drops``: entries to leave out, the longest first. ``blocked``: why
-    steps of one of its entries cannot run from here."""
+    steps of an entry cannot run from here."""
 
     machine: str
     fits: tuple[DeadlineEntry, ...]
@@ -82,7 +82,8 @@ _WHOLE = "closed"  # the division in which a benchmark needs all its scenarios
 
 
 def schedule(plan: Plan, place: Callable[[Step], str], seconds: float) -> tuple[MachineSchedule, ...]:
-    """``place``: returns the machine of a cell's step. ``seconds``: the time left."""
+    """Return the schedule of each machine. ``place``: returns the machine of a cell's step. ``seconds``: the time
+    left."""
     steps = [step for step in plan.steps if step.change.how in ("make", "start", "restore")]
     machines = dict.fromkeys(place(step) for step in steps if step.change.address.cell is not None)
     return tuple(_schedule(steps, machine, place, seconds) for machine in machines)

@@ -86,7 +86,7 @@ def _restore_step(step: dict[str, Any]) -> dict[str, Any]:
 
 
 def _restore_input(item: dict[str, Any]) -> dict[str, Any]:
-    """Restore an input's upstream from its origin, or from its earlier origin if the input was removed."""
+    """Restore an input's upstream from its origin, or from the origin it had before it was removed."""
     origin, then = _restore_row(item["origin"], Origin), item["before_origin"]
     upstream = find_upstream(origin["file"]) or (find_upstream(then) if item["after"] is None else None)
     return {**item, "origin": origin, "upstream": upstream and str(upstream)}

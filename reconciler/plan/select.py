@@ -1,9 +1,9 @@
 """Selectors: ``benchmark=resnet scenario=Offline,Server system=h200* kind=Engine``.
 
 Terms of different fields are combined with "and"; terms of one field, and values separated by commas, with "or". Values
-are case-insensitive shell globs. A cell is matched by complete parts of its name in order, as in ``cell=open/Server``;
-a word without "=" also matches any part of its text. An option that takes a selector may be repeated, and its selectors
-add up: see ``parse_repeated``.
+are case-insensitive shell globs. A cell matches by complete parts of its name in order, as in ``cell=open/Server``; a
+word without "=" also matches any part of the name's text. An option that takes a selector may be repeated, and its
+selectors add up: see ``parse_repeated``.
 """
 
 from __future__ import annotations
@@ -87,7 +87,8 @@ def join_parts(text: str) -> str:
 
 
 def _matches(address: Address, field: str, glob: str) -> bool:
-    """Match a resource. One that belongs to an entire benchmark matches by benchmark and kind, and any other term."""
+    """Match a resource. One that belongs to an entire benchmark is compared only by benchmark and kind; it matches any
+    other term."""
     cell = address.cell
     if field == "kind":
         return fnmatchcase(str(address.kind).lower(), glob) or fnmatchcase(address.label.lower(), glob)
@@ -141,8 +142,8 @@ def find_cells(text: str, cells: Iterable[Cell]) -> list[Cell]:
 
 
 def resolve_words(words: Sequence[str], cells: Callable[[], Iterable[Cell]]) -> tuple[str, ...]:
-    """Narrow words that select cells: a complete name, or complete parts of one, does not match names that merely
-    contain it. ``cells``: called if a word has no "=". Raises ReconcilerError with the nearest names."""
+    """Narrow words that select cells, so that a complete name, or complete parts of one, does not match names that
+    merely contain it. ``cells``: called if a word has no "=". Raises ReconcilerError with the nearest names."""
     if all("=" in word for word in words):
         return tuple(words)
     known = {str(cell): cell for cell in cells()}

@@ -26,7 +26,7 @@ _LEVEL = 6
 
 class Packed(Struct, frozen=True):
     """A packed archive. ``sha256`` and ``sha1``: of the compressed archive; ``tar_sha256``: of the uncompressed
-    content, which does not depend on the version of the compression library. ``files``: {path: {"sha256", "bytes"}}."""
+    content, whatever the version of the compression library. ``files``: {path: {"sha256", "bytes"}}."""
 
     path: Path
     sha256: str
@@ -37,7 +37,7 @@ class Packed(Struct, frozen=True):
 
 
 class _Hashing(io.RawIOBase):
-    """Passes bytes on and hashes them."""
+    """Hashes bytes as it passes them on."""
 
     def __init__(self, target: BinaryIO, *names: str) -> None:
         self._target = target

@@ -1,5 +1,5 @@
-"""Encrypts with a well-maintained tool as a child process. The password goes through a pipe: it is in no argument, no
-environment variable and no file."""
+"""Encrypts with a well-maintained tool as a child process. The password goes through a pipe, so that no argument,
+environment variable or file contains it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from reconciler.storage.leftovers import open_temporary
 from reconciler.storage.process import Child, build_child_environment
 
 ENDINGS = {"gpg": ".gpg", "openssl": ".enc"}
-_ROUNDS = "600000"  # of PBKDF2-HMAC-SHA256, as password guides recommend
+_ROUNDS = "600000"  # rounds of PBKDF2-HMAC-SHA256, as password guides recommend
 _PATIENCE = 3600.0  # seconds for one file
 
 

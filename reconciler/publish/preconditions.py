@@ -1,4 +1,5 @@
-"""Preconditions of packing: each reason against it with its cell and the fix. Pure: takes values, returns refusals."""
+"""Preconditions of packing: each reason against it, with its cell and the fix. Pure: it takes values and returns
+refusals."""
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ def find_refused_cells(standings: Iterable[CellStatus], findings: Iterable[Findi
         cell = str(status.cell)
         found += [Refusal(cell, *_MARKS[mark]) for mark in status.marks if mark in _MARKS]
         unknown = [mark.removeprefix(UNKNOWN) for mark in status.marks if mark.startswith(UNKNOWN)]
-        if unknown and _INFERRED not in status.marks:  # refused for its source instead
+        if unknown and _INFERRED not in status.marks:  # an inferred result is refused for its source instead
             wanted = " ".join(f"--declare {name}=…" for name in unknown)
             reason = f"not declared for its imported runs: {', '.join(unknown)}"
             found.append(Refusal(cell, reason, f"reconcile import --cell {cell} {wanted}"))
@@ -70,8 +71,8 @@ def find_refused_records(
     committed: Callable[[str], bool],
     known_spec: Callable[[str, str], bool],
 ) -> list[Refusal]:
-    """Return refusals for records from an unknown spec, or that are not committed. ``committed``: whether a path's
-    bytes are those in HEAD; ``known_spec``: whether git has a commit in which a spec file had these bytes (path,
+    """Return refusals for records that come from an unknown spec or are not committed. ``committed``: returns whether a
+    path's bytes are those in HEAD; ``known_spec``: returns whether any commit has a spec file with these bytes (path,
     blob)."""
     found = set()
     for cell, items in records.items():
@@ -99,8 +100,8 @@ _COMMIT = "commit them: reconcile --commit"
 def find_refused_acceptances(
     acceptances: Iterable[tuple[str, Acceptance, AcceptanceStatus]], committed: Callable[[str], bool], *, wanted: bool
 ) -> list[Refusal]:
-    """Return refusals for results that count although their inputs differ: packed only on request, and never by an
-    uncommitted decision."""
+    """Return refusals for results that count although their inputs differ. They are packed only on request, and never
+    because of an uncommitted decision."""
     found = []
     for path, item, status in acceptances:
         if status is not AcceptanceStatus.IN_FORCE:

@@ -103,7 +103,8 @@ def publish(paths: RepositoryPaths, tree: Path, desired: Desired, difference: Di
 def _note_begin(
     paths: RepositoryPaths, entry: str, before: Rendered, kept: Collection[Cell], written: Collection[str]
 ) -> None:
-    """Mark the rendering as unfinished, with every file that it may leave, in case a full disk or a kill ends it."""
+    """Mark the rendering as unfinished and list every file that it may leave behind, in case a full disk or a kill ends
+    it."""
     cells = {str(cell): before.cells[str(cell)] for cell in kept}
     known = {path for files in before.files.values() for path in files}
     new = {path: "" for path in written if path not in known}

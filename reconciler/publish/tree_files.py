@@ -38,8 +38,8 @@ def write_tree(
 
 
 def _find_replaced(tree: Path, path: str, folders: set[str]) -> Path | None:
-    """Find what has replaced a file of the tree, or a folder above it: a link, which would lead out
-    of the tree, or the wrong kind of entry. ``folders``: those already examined; real ones are added."""
+    """Find what has replaced a file of the tree or a folder above it: a link, which would lead out of the tree, or an
+    entry of the wrong kind. ``folders``: those already examined; real ones are added."""
     *above, name = list_levels(path)
     for level in above:
         if level in folders:

@@ -23,10 +23,10 @@ from reconciler.storage.storage_errors import convert_storage_errors
 from reconciler.storage.untrusted_files import SpecialFileError, is_hole, open_regular
 from reconciler.tree.layout import is_portable
 
-_MOST = 1_000_000  # files, and
-_LARGEST = 64 << 30  # bytes of one archive: a larger one is not a submission
+_MOST = 1_000_000  # files of one archive; more are not a submission
+_LARGEST = 64 << 30  # bytes of one archive, likewise
 _SPARE = 64 << 20  # bytes to keep free on the disk
-_DEEPEST, _LONGEST = 40, 1000  # nested folders, and characters of a name
+_DEEPEST, _LONGEST = 40, 1000  # levels of nested folders, and characters of a name
 
 
 class Unpacked(Struct, frozen=True):
@@ -40,7 +40,7 @@ class Unpacked(Struct, frozen=True):
 
 def require_file(archive: Path) -> None:
     """Raise ReconcilerError for a pipe or device, which would block forever, and for a sparse file, which takes as long
-    to read as its claimed size."""
+    to read as a full file of its claimed size."""
     try:
         with open_regular(archive) as stream:
             status = os.fstat(stream.fileno())

@@ -23,7 +23,7 @@ from reconciler.resource.kinds import Cell, Kind
 from reconciler.storage import git
 from reconciler.storage.files import RepositoryPaths, remove
 
-LONGEST = 366  # days: a decision must be renewed within a year
+LONGEST = 366  # days, since a decision must be renewed within a year
 _LENGTH = re.compile(r"(\d{1,3})([dw])")
 _Decided = TypeVar("_Decided", Acceptance, Freeze, Amendment)
 
@@ -92,7 +92,7 @@ def _parse_length(text: str) -> timedelta:
 
 
 def read_decider(paths: RepositoryPaths) -> tuple[str, str]:
-    """Return who decides, and the commit that they see ("" without one)."""
+    """Return who decides, and the commit that they decide on ("" without one)."""
     who = git.read_author(paths.root)
     if not who:
         raise RepositoryError(
@@ -128,8 +128,8 @@ def _remove(
 
 
 def _read_removed(paths: RepositoryPaths, folder: str) -> Decisions:
-    """Read a folder's files that are in HEAD but removed here: a command may have been killed before, or after,
-    committing their removal."""
+    """Read a folder's files that are in HEAD but removed here, since a command may have been killed before it committed
+    their removal."""
     git.end_killed_commit(paths.root, [folder])
     head = git.find_head(paths.root)
     known = git.list_files_at(paths.root, head, [folder]) if head else {}
@@ -188,7 +188,7 @@ def _propose(seen: PlanResult, cell: Cell) -> tuple[tuple[AcceptedKey, ...], tup
 
 
 def _list_left(seen: PlanResult, acceptance: Acceptance) -> tuple[Refused, ...]:
-    """List what would still be due or wrong: such results cannot be published together."""
+    """List what would still be due or wrong, since such results cannot be published together."""
     decisions = replace(seen.decisions, acceptances={**seen.decisions.acceptances, "": acceptance})
     difference = compare(seen.desired, seen.recorded, seen.observed, decisions=decisions)
     own = {r.address for r in trace_lineages(seen.desired)[acceptance.cell] if r.cell == acceptance.cell}

@@ -40,13 +40,14 @@ _ROOT = Path(__file__).parents[2]
 _SPECS = (".yaml", ".yml")
 _COMMITTED, _KEPT = "committed-desired-", 4  # number of caches kept for commits: a base, and recent heads
 _LARGEST_SPEC = 8 << 20  # bytes; a larger spec is refused when it is read
-# Our own code on which a compiled state depends, below the folder of our packages: editing it counts as a new version.
+# The parts of our own code on which a compiled state depends, below the folder of our packages. An edit of them counts
+# as a new version.
 _SOURCES = (
     *(f"reconciler/{name}" for name in ("spec", "desired", "loadgen", "rules", "resource", "storage")),
     *(entry.program.partition(":")[0].rpartition(".")[0].replace(".", "/") for entry in PROGRAMS.values()),
     *(f"harness/{name}" for name in ("contract.py", "catalog.py", "benchmark_catalog.py")),
 )
-_FACTS = "harness/benchmarks"  # only their YAML: their Python runs in child processes
+_FACTS = "harness/benchmarks"  # only their YAML counts, since their Python runs in child processes
 
 
 class DesiredCache(Struct):
@@ -100,8 +101,8 @@ def _fingerprint(paths: RepositoryPaths, spec_paths: Sequence[Path]) -> str:
 
 
 def list_code(root: Path = _ROOT) -> list[str]:
-    """List the paths below ``root`` of the Python and YAML on which a compiled state depends. Raises OSError if a
-    folder is missing: without it, an old state would count as current."""
+    """List the paths below ``root`` of the Python and YAML files on which a compiled state depends. Raises OSError if a
+    folder is missing, since an old state would then count as current."""
     found: list[str] = []
     for source in (*_SOURCES, _FACTS):
         endings = (".yaml",) if source == _FACTS else (".py", ".yaml")
@@ -140,7 +141,7 @@ def load_desired(
     spec."""
     spec_paths = list_spec_paths(paths, names)
     fingerprint = _fingerprint(paths, spec_paths)
-    if trial is not None:  # its settings are used once or twice, which is not worth a file
+    if trial is not None:  # its settings are used once or twice, so a file is not worthwhile
         fingerprint = digest({"specs": fingerprint, "trial": repr(trial)})
     cache = paths.index / f"desired-{fingerprint[:16]}.jsonl"
     same = kept.last is not None and kept.last.fingerprint == fingerprint
@@ -190,8 +191,8 @@ def load_committed(
     observe: Callable[[Iterable[Pin]], Pins],
     kept: DesiredCache,
 ) -> Compiled:
-    """Load the desired state of a commit, without any location on this machine. ``specs``: path → blob id of its files.
-    ``index``: the folder of caches, None to use none. Raises SpecError."""
+    """Load the desired state of a commit, without resolving any location on this machine. ``specs``: path → blob id of
+    its files. ``index``: the folder of caches, None to use none. Raises SpecError."""
     code = {"version": __version__, "code": _stamp_code()}
     found = [[ascii(path), blob] for path, blob in sorted(specs.items())]  # names need not be UTF-8
     fingerprint = digest({**code, "blobs": found})
@@ -212,7 +213,7 @@ def load_committed(
     desired, pins = _derive(declared, ruleset, observe, kept.reuse)
     applied = {file.path: file.blob for file in declared.files}
     kept.last = compiled = Compiled(desired, fingerprint, {}, pins, applied, declared.looked)
-    if cache is not None and whole:  # otherwise most details are missing, and making them is slow
+    if cache is not None and whole:  # otherwise most details are missing, and computing them is slow
         with contextlib.suppress(OSError):  # a read-only checkout keeps its old caches
             for old in sorted(cache.parent.glob(f"{_COMMITTED}*"), key=_read_age)[_KEPT - 1 :]:
                 old.unlink(missing_ok=True)

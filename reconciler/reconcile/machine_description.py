@@ -33,7 +33,7 @@ from reconciler.storage.leftovers import open_temporary, sweep_siblings
 # The guides of NVIDIA's submissions (v2.1 and v5.1, "NUMA Configuration of the system") recommend nodes as small as
 # memory distance allows, equal memory and lanes in each, and symmetry.
 
-_QUADRANTS = 4  # of a large EPYC: NPS4 makes each quadrant a node
+_QUADRANTS = 4  # quadrants of a large EPYC, each of which NPS4 makes a node
 _UNLIKE = 1.1  # ratio of the largest node's memory to the smallest's
 
 
@@ -52,7 +52,7 @@ class _Layout(Struct, frozen=True):
 
 
 def find_layout_advice(facts: Mapping[str, Any]) -> list[str]:
-    """Return advice on the layout; none if the machine reports too little. ``facts``: a probe's hardware facts."""
+    """Return advice on the layout; empty if the machine reports too little. ``facts``: a probe's hardware facts."""
     layout = _Layout(
         int(facts.get("cpu.sockets", 0)),
         [node for node in facts.get("numa.layout", ()) if node["processors"]],

@@ -16,11 +16,11 @@ from reconciler.resource.kinds import Address
 from reconciler.resource.records import Ended
 from reconciler.storage.escaping import escape_hidden
 
-_LINE = re.compile(r".*\.ya?ml:\d+")  # of a spec that declares the digest: the file that was read is unknown
+_LINE = re.compile(r".*\.ya?ml:\d+")  # of a spec that declares the digest; it is unknown which file was read
 
 
 def list_moved_sources(seen: PlanResult) -> tuple[MovedSource, ...]:
-    """List such paths. Nothing is remade for them: a path may be right on another machine, or a mistake."""
+    """List such paths. Nothing is remade for them, since a path may be right on another machine, or be a mistake."""
     found = []
     for pin in seen.recorded_sources:
         if (seen.paths.root / pin.location).exists():  # it appeared after the spec was compiled

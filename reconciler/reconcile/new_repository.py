@@ -60,7 +60,7 @@ An MLPerf Inference submission, kept by `reconcile`.
 - `.reconcile/` contains what can be rebuilt or fetched; it is not committed.
 """)
 
-# For coding assistants, which read a file of this name, and for authors of scripts.
+# For authors of scripts, and for coding assistants, which look for a file of this name.
 _AGENTS = """\
 # For assistants and scripts
 
@@ -102,7 +102,7 @@ the same command again.
 """
 
 WORKFLOW_FILE = ".github/workflows/submission.yml"
-# The verdict is shown on the run's own page: a comment can leave an embargoed repository by mail.
+# The verdict is shown on the run's own page, because a comment could leave an embargoed repository by mail.
 _WORKFLOW = """\
 name: submission
 on: pull_request
@@ -146,7 +146,7 @@ def write_repository(root: Path, name: str, spec: str) -> tuple[str, ...]:
         replace(root / kept, b"")
     # No slash at the end, so that a link to a folder elsewhere is ignored too.
     _line(root / ".gitignore", ".reconcile")
-    # Records and logs are named by the digest of their bytes: git must not change line ends.
+    # Records and logs are named by the digest of their bytes, so git must not change line ends.
     _line(root / ".gitattributes", "state/** -text")
     texts = {"README.md": _README.substitute(name=name), "AGENTS.md": _AGENTS, WORKFLOW_FILE: _WORKFLOW}
     for path, text in texts.items():
@@ -291,8 +291,8 @@ def _find_code(
     *,
     accelerated: bool | None,
 ) -> dict[str, str]:
-    """Return the folder of each benchmark's code: below ``checkout``, preferably with settings of the system, or this
-    itself if all benchmarks share it. Raises ReconcilerError if there is none."""
+    """Return the folder of each benchmark's code: a folder below ``checkout``, preferably one with settings of the
+    system, or ``checkout`` itself if all benchmarks share it. Raises ReconcilerError if there is none."""
     found = {}
     alone = len({adapter.name_folder(rules.name) for rules in benchmarks}) == 1
     partners = adapter.find_partners(checkout)
@@ -334,7 +334,7 @@ def _has_settings(adapter: HarnessAdapter, code: Path, benchmark: str, system: s
 
 
 def list_warnings(wanted: Wanted) -> list[str]:
-    """List what a submission probably does not intend."""
+    """List what the user probably did not intend in the submission."""
     adapter, found = wanted.adapter, []
     if wanted.family is not None and not list_starting_values(wanted):
         limited = "maxq" in wanted.system.lower()
@@ -396,7 +396,7 @@ def _list_unfit(wanted: Wanted, adapter: HarnessAdapter, codes: Mapping[str, Pat
 
 
 def _list_without_settings(wanted: Wanted, adapter: HarnessAdapter, codes: Mapping[str, Path]) -> Iterator[str]:
-    """List the benchmarks, with their scenarios, that the code has no settings of the system for."""
+    """List the benchmarks, with their scenarios, for which the code has no settings of the system."""
     published = adapter.known.published
     for rules in wanted.benchmarks:
         rates = {

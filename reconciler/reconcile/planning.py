@@ -58,7 +58,7 @@ from reconciler.storage.files import RepositoryPaths, TrialPaths, hash_bytes, ig
 if TYPE_CHECKING:
     from reconciler.resource.conditions import CellStatus
 
-WAIT_IDLE = 12 * 3600.0  # seconds: a night
+WAIT_IDLE = 12 * 3600.0  # seconds; about a night
 _BENCHMARK = "benchmark.code"  # input with the digest of a user's benchmark file
 _FIELDS = ("division", "system", "benchmark", "scenario")
 _MADE = (Kind.DATASET, Kind.MODEL, Kind.ENGINE, Kind.RUN, Kind.SCORE, Kind.COMPLIANCE_TEST, Kind.VERDICT)
@@ -121,7 +121,7 @@ class PlanResult(Struct, frozen=True):
 
 class PlanCache(Struct):
     """The state of a process that plans repeatedly, so that each plan only costs the changes. Each part is used only
-    while its sources are unchanged: every look still starts from the present state."""
+    while its sources are unchanged, so every look still starts from the present state."""
 
     paths: RepositoryPaths
     stamps: DigestCache
@@ -154,7 +154,7 @@ def compute_plan(paths: RepositoryPaths, options: Options, memory: PlanCache | N
         kept = memory or PlanCache.of(paths)
         seen = _look(paths, options, kept)
         if memory is None:
-            with contextlib.suppress(OSError, StorageError):  # like a cache that cannot be written
+            with contextlib.suppress(OSError, StorageError):  # ignored, like a cache that cannot be written
                 ignore_work(paths)
             kept.save()
         return seen
@@ -227,7 +227,7 @@ def _forced(desired: Desired, options: Options) -> frozenset[Address]:
         return frozenset()
     found: set[Address] = set()
     for word, selector in zip(options.rerun, parse_repeated(options.rerun).selectors, strict=True):
-        # A compliance test is repeated only if it is named: a new run needs new verdicts, not new tests.
+        # A compliance test is repeated only if it is named, since a new run needs new verdicts, not new tests.
         named = selector.names_kind
         known = (r.address for r in desired.resources if r.kind in (_MADE if named else (Kind.RUN,)))
         matched = [address for address in known if selector.matches(address)]

@@ -24,7 +24,7 @@ from reconciler.storage.files import RECORDS, RepositoryPaths, remove
 
 
 def find_prunable(paths: RepositoryPaths, options: Options, *, measured: bool) -> tuple[PlanResult, Prunable]:
-    """Find what is declared neither by the specs nor by those that a plain pass leaves out."""
+    """Find what neither the specs declare nor those that a plain pass leaves out."""
     seen = compute_plan(paths, options)
     rendered = read_rendered(paths)
     cells = frozenset(rendered.cells) - {SHARED} if seen.observed.tree_present else frozenset()

@@ -46,11 +46,11 @@ from reconciler.storage.launch.nodes import Node, probe_nodes
 from reconciler.storage.leftovers import open_temporary
 from reconciler.storage.process import list_import_folders, run_pip
 
-_LIMIT = 1800  # seconds to download a package of a few megabytes, or to build it on a slow machine
+_LIMIT = 1800  # seconds for downloading a package of a few megabytes, or building it on a slow machine
 
 _BUILDERS = ("setuptools", "wheel", "pybind11")
 
-_REASON = re.compile(r"[Ee]rror: (?!subprocess|metadata)\S")  # in a line of output from pip or a compiler
+_REASON = re.compile(r"[Ee]rror: (?!subprocess|metadata)\S")  # an error in a line of output from pip or a compiler
 
 _BENEATH = "beneath.pth"  # the site module reads it when an interpreter starts
 
@@ -200,9 +200,9 @@ def examine(paths: RepositoryPaths, specs: tuple[str, ...] = ()) -> list[Check]:
 
 
 def install_missing(paths: RepositoryPaths, specs: tuple[str, ...] = (), brought: Path | None = None) -> None:
-    """Install the LoadGen of the declared round if neither this environment nor the round's own has it, or if another
-    was ``brought``. Raises ReconcilerError if pip cannot install it; does nothing if a spec cannot be read, or for a
-    round without LoadGen."""
+    """Install the LoadGen of the declared round if neither this environment nor the round's own has it, or if the user
+    ``brought`` another one. Raises ReconcilerError if pip cannot install it; does nothing if a spec cannot be read, or
+    for a round without LoadGen."""
     try:
         seen = compute_plan(paths, Options(specs=specs))
     except SpecError:
@@ -227,7 +227,7 @@ def _machine() -> Iterator[Check]:
 def _seeds(seen: PlanResult) -> Iterator[Check]:
     if program := find_program(seen.desired.submission.round):
         yield from _client(seen, program)
-        return  # LoadGen does not drive it; its client gets the seeds
+        return  # not driven by LoadGen; its client gets the seeds
     round_name = seen.desired.submission.round
     installed, library = list_installed().get("mlcommons-loadgen"), find_loadgen_library()
     if installed is None or library is None:
@@ -247,7 +247,7 @@ def _seeds(seen: PlanResult) -> Iterator[Check]:
 
 
 def _has_only_commands(seen: PlanResult) -> bool:
-    """Return True if every run starts a harness command: which LoadGen it uses is not known here."""
+    """Return True if every run starts a harness command, since it is not known here which LoadGen a command uses."""
     runs = [seen.desired.detail(each.address) for each in seen.desired.resources if each.kind is Kind.RUN]
     return bool(runs) and all(COMMAND in run.settings for run in runs)
 
@@ -262,7 +262,7 @@ def _client(seen: PlanResult, program: str) -> Iterator[Check]:
 
 
 def _find_environment(seen: PlanResult) -> Check | None:
-    """Check for a LoadGen with its own environment, and whether all systems use it; None without one."""
+    """Check for a LoadGen in its own environment, and whether all systems use it; None without one."""
     python = _find_python(seen.paths, seen.desired.submission.round)
     if python is None:
         return None
@@ -505,7 +505,7 @@ def _spec(seen: PlanResult) -> Iterator[Check]:
 
 
 def _runs(seen: PlanResult) -> Iterator[Check]:
-    """List the reasons that block steps, each once with the number of steps that wait for it."""
+    """List the reasons that block steps, each once, with the number of steps that it blocks."""
     waiting: dict[tuple[str, str], list[str]] = {}
     for step in seen.plan.steps:
         if step.blocked and step.fix:  # the other steps wait for these

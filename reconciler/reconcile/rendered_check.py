@@ -31,7 +31,7 @@ def check_rendered(seen: PlanResult) -> TreeReport:
 
 def find_stored_logs(seen: PlanResult) -> Callable[[str], Path | None] | None:
     """Return a lookup of untruncated accuracy logs, stored under their own digests. None if some are stored elsewhere,
-    as in a clone: a missing log then proves nothing."""
+    as in a clone, since a missing log then proves nothing."""
 
     def find(digest: str) -> Path | None:
         paths = (find_artifact(seen.paths, place, digest) for place in ("logs", "objects"))
@@ -46,8 +46,8 @@ def find_stored_logs(seen: PlanResult) -> Callable[[str], Path | None] | None:
 
 
 def trace_cells(seen: PlanResult) -> Callable[[str], str]:
-    """Return a function that maps a cell of a tree, or a prefix of its name, to the spec line that declares the cell,
-    its benchmark or its system."""
+    """Return a function that maps a cell of a tree, or a prefix of its name, to the spec line that declares that cell,
+    benchmark or system."""
     found: dict[str, str] = {}
     for resource in seen.desired.resources:
         inputs = seen.desired.detail(resource.address).inputs

@@ -27,7 +27,7 @@ from reconciler.storage.files import Lock, RepositoryPaths, ignore_work
 from reconciler.storage.leftovers import sweep, sweep_repository
 from reconciler.storage.storage_errors import convert_storage_errors
 
-# Planning of a pass: observations of the world, each with the plan that follows from it.
+# Planning of a pass: each look at the world gives the plan that follows from it.
 
 
 class Planner(Struct):
@@ -62,7 +62,7 @@ class Planner(Struct):
         return result
 
 
-# Journal of a pass: passes its events to the caller, and writes each as a line of the pass's own log.
+# Journal of a pass: hands its events to the caller, and writes each one as a line in the pass's own log.
 
 log = logging.getLogger(__name__)
 
@@ -117,12 +117,12 @@ def _name(step: Step) -> dict[str, str]:
     return {"resource": str(address), "cell": cell, "key": step.change.key[:12]}
 
 
-_LOOKS = 40  # per pass; each look but the last has done something, so the limit only guards against a bug here
+_LOOKS = 40  # per pass; each look but the last has led to work, so the limit only guards against a bug here
 
 
 class PassReport(Struct, frozen=True):
-    """The report of a pass. ``after``: the state after the pass. ``own_seconds``: the pass's own time,
-    ``child_seconds``: that of its child processes. ``rendered``: files of the tree, 0 if it was not rendered.
+    """The report of a pass. ``after``: the state after the pass. ``own_seconds``: time spent in the pass itself,
+    ``child_seconds``: in its child processes. ``rendered``: files of the tree, 0 if it was not rendered.
     ``not_committed``: why nothing was committed. ``id``: in the log. ``left``: queue jobs that continue without this
     pass. ``seconds``: total time, of which ``waited_seconds`` were spent waiting for machines that others used."""
 
@@ -150,8 +150,8 @@ def run_pass(
     memory: PlanCache | None = None,
     check: Check = skip_check,
 ) -> PassReport:
-    """Make recorded and observed state match the desired one, as far as selected. ``memory``: from this process's
-    earlier plans. Raises LockedError, StalePlanError, SpecError; RepositoryError before anything is done; and any
+    """Make recorded and observed state match the desired one, as far as selected. ``memory``: what this process kept
+    from earlier plans. Raises LockedError, StalePlanError, SpecError; RepositoryError before anything is done; and any
     exception that ``check`` raises.
 
     KeyboardInterrupt propagates: every finished attempt is recorded by then, and the child has ended.

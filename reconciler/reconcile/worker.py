@@ -60,8 +60,8 @@ def find_under_way(folder: Path, executors: Executors) -> dict[str, Attempt]:
 
 
 def harvest(folder: Path, note: Callable[[str], None], spared: Collection[Path] = ()) -> Iterator[Finished]:
-    """Yield finished attempts, oldest first, without the ``spared`` folders. Requires the pass lock, so that no attempt
-    here is still running in another pass."""
+    """Yield finished attempts, oldest first, except those in the ``spared`` folders. Requires the pass lock, so that no
+    attempt here is still running in another pass."""
     for entry in sorted(folder.glob("*")):
         if entry in spared:
             continue
@@ -87,8 +87,8 @@ def harvest(folder: Path, note: Callable[[str], None], spared: Collection[Path] 
         yield Finished(attempt, record, kept)
 
 
-# Takes up runs that an older version refused because their logs contradicted themselves: the logs are kept, and today's
-# rules record them. Each becomes an attempt again, as if it had just ended, so that nothing is rerun.
+# Takes up runs that an older version refused because their logs contradicted themselves. The logs were kept, and
+# today's rules record them. Each becomes an attempt again, as if it had just ended, so that nothing is rerun.
 
 _REFUSED = frozenset({"contradiction", "clock"})  # problem classes
 _LOGS = "mlperf_log_"  # prefix of the names of LoadGen's files
@@ -128,7 +128,7 @@ def _find_refused(paths: RepositoryPaths, seen: PlanResult, step: Step) -> Itera
 def _judge_again(
     paths: RepositoryPaths, record: Record, identity: str, detail: Detail, written: Mapping[str, Collection[str]]
 ) -> Finished | None:
-    """Judge a refused run again. Return None if its logs are not here as recorded, or are not a complete run of the
+    """Judge a refused run again. Return None if its logs are not here as recorded, or do not form a complete run of the
     requested kind. If its power was measured, the meters' session is needed too, which older versions did not keep."""
     files = {
         item.name: (item, find_readable(paths, item))
@@ -413,7 +413,7 @@ class Recorder(Struct):
             )
 
     def end_killed_commits(self) -> None:
-        """Clean up after killed commits in .git, if that is a folder here: only then is git loaded."""
+        """Clean up after killed commits in .git, if that is a folder here. Otherwise git is not loaded."""
         if any((self.paths.root / ".git").glob("reconcile-commit-*")):
             from reconciler.storage.git_index import end_killed_commits
 
@@ -438,8 +438,8 @@ class Recorder(Struct):
                 sign(identity)
 
     def store(self, finished: Finished) -> Summary:
-        """Store the files first, then the record that names them, then remove the attempt's folder: a kill in between
-        repeats nothing."""
+        """Store the files first, then the record that names them, then remove the attempt's folder, so that nothing is
+        repeated after a kill in between."""
         for item in finished.kept:
             keep(self.paths, item.path, item.name, in_git=item.in_git)
         identity = write_record(self.paths, finished.record)

@@ -37,8 +37,8 @@ from reconciler.resource.settings import CLIENT_SOURCES
 from reconciler.storage.files import hash_bytes
 from reconciler.storage.json_files import parse_json
 
-# Limits of a record's outcome. Records may come from any branch: a value of the wrong type, or beyond any
-# measured size, would crash every command that shows it, so such a record counts as damaged.
+# Limits of a record's outcome. Records may come from any branch. A value of the wrong type, or larger than anything
+# measured, would crash every command that shows it, so such a record counts as damaged.
 
 _LONGEST = 1e9  # seconds, thirty years
 _LARGEST = 1 << 62  # bytes
@@ -101,7 +101,7 @@ class _Values(msgspec.Struct):
 
 
 def check_plausible(record: Record) -> None:
-    """Raise ValueError for values that no pass records."""
+    """Raise ValueError for values that no pass would record."""
     if not (math.isfinite(record.seconds) and 0 <= record.seconds < _LONGEST):
         raise ValueError("seconds is not a duration")
     for item in record.artifacts:
@@ -110,7 +110,7 @@ def check_plausible(record: Record) -> None:
     for name, given in record.inputs.items():
         if type(given.value) not in _KEYED and not _is_keyed(given.value):
             raise ValueError(f"input {name!r} has a value of an unsupported type")
-    if not record.values:  # of built resources, and of accuracy runs
+    if not record.values:  # as for built resources and accuracy runs
         return
     for name, text in _list_numbers(msgspec.convert(record.values, _Values)):
         number = parse_decimal(text)
@@ -194,8 +194,8 @@ _PLACES = frozenset({"logs", "objects"})
 
 
 def _check_artifacts(record: Record) -> None:
-    """Check the artifacts, since a record may come from any branch: a digest is never a path, and no two files of
-    an outcome share a name, or one would be judged and the other published."""
+    """Check the artifacts, since a record may come from any branch. A digest must not be a path, and no two files of an
+    outcome may share a name, or one would be judged and the other published."""
     names = []
     for name, sha256, _, place in record.artifacts:
         if not _is_digest(sha256) or place not in _PLACES:
@@ -272,8 +272,8 @@ def _find_efficiency(power: Any) -> tuple[str, str] | None:
 
 
 def _find_margin(values: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Find (name, headroom in percent) of the margin that decides: the worst of those that are not met, else the
-    tightest of the latency limits. A count of late queries is none: its limit is often close to 0."""
+    """Find (name, headroom in percent) of the margin that decides: the worst of the limits that are not met, else the
+    tightest of the latency limits. A count of late queries does not qualify, because its limit is often close to 0."""
     known = [m for m in values.get("margins") or () if m["headroom"] and m["unit"] != LATE_QUERIES]
     asked = [m for m in known if not m["met"]] or [m for m in known if is_latency_limit(str(m["name"]))]
     least = min(asked, key=lambda margin: float(margin["headroom"]), default=None)

@@ -41,7 +41,8 @@ def read(paths: RepositoryPaths, today: date) -> Decisions:
 
 
 def parse_decisions(files: Mapping[str, bytes], today: date) -> Decisions:
-    """Parse path → bytes. An edited file does not count, and is reported: a decision must be made again, not edited."""
+    """Parse path → bytes. An edited file is reported and does not count, since a decision must be made again rather
+    than edited."""
     damaged: dict[str, str] = {}
     acceptances = _decoded(files, ACCEPTED, Acceptance, damaged)
     freezes, amendments = _decoded(files, FROZEN, Freeze, damaged), _decoded(files, AMENDED, Amendment, damaged)

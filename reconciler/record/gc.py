@@ -31,7 +31,8 @@ class GcReport(Struct, frozen=True):
 
 
 def list_named_objects(records: Iterable[bytes]) -> set[str]:
-    """Return the digests that records name. An unreadable record could name any file, so it stops the collection."""
+    """Return the digests that records name. An unreadable record stops the collection, because it could name any
+    file."""
     named: set[str] = set()
     for data in records:
         record: Record = decode(data, "a record")

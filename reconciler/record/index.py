@@ -1,5 +1,4 @@
-"""Loads all records of a repository as summaries, through an index that is used only for files of unchanged size and
-time.
+"""Loads all records of a repository as summaries. An index supplies those of files whose size and time are unchanged.
 
 Records never change, so a file that matches the index is not opened. An index that is missing, damaged or of another
 version is rebuilt.
@@ -33,7 +32,7 @@ from reconciler.storage.untrusted_files import LARGEST_RECORD, read_regular
 
 Stamp = tuple[int, int]
 _PACKAGE = Path(__file__).parents[1]
-# Code that makes and writes a record's summary: editing it counts as a new version.
+# Code that makes and writes a record's summary. An edit of it counts as a new version.
 _WRITERS = ("resource/codec.py", "record/codec.py", "record/index.py", "resource/kinds.py", "resource/records.py")
 SUMMARY_SOURCES = tuple(_PACKAGE / name for name in _WRITERS)
 
@@ -51,7 +50,7 @@ class Loaded(Struct, frozen=True):
 
 
 class Index(Struct):
-    """The summaries that this process has loaded: equivalent to the index on disk, while that is unchanged."""
+    """The summaries that this process has loaded, which stand in for the index on disk while that is unchanged."""
 
     file: object = None
     entries: dict[str, tuple[Stamp, Summary]] = field(default_factory=dict)
@@ -131,7 +130,8 @@ def load(paths: RepositoryPaths, *, deep: bool = False, index: Index | None = No
 
 
 def _drop_duplicates(summaries: list[Summary]) -> list[Summary]:
-    """Drop records that a later import of the same logs improves: the one with the fewest unknown inputs counts."""
+    """Drop records that a later import of the same logs improves on: the record with the fewest unknown inputs
+    counts."""
     best: dict[object, tuple[int, str]] = {}
     for s in summaries:
         if IMPORTED in s.marks:

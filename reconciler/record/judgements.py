@@ -37,8 +37,8 @@ _NOTHING = Judgement()
 
 class _Cache(Struct, frozen=True):
     """The cached result of the last judgement. ``of``: digest of everything that was examined last. ``clean``: ids of
-    records without findings. ``waits``: records whose file was not here as recorded, with that file and its size and
-    time then."""
+    records without findings. ``waits``: records with a file that was not here as recorded, with that file and its size
+    and time then."""
 
     by: int
     of: str = ""
@@ -106,7 +106,7 @@ def _is_judged(summary: Summary) -> bool:
 
 
 def judge_record(paths: RepositoryPaths, identity: str, metrics: Metrics = None) -> Judgement:
-    """Judge by the files that are here as recorded. Pure except for reading: takes seconds for a repository of hundreds
+    """Judge by the files that are here as recorded. Pure except for reading. Takes seconds for a repository of hundreds
     of runs."""
     from reconciler.rules.results.format import Kept
     from reconciler.rules.results.table import find_recorded_format
@@ -147,7 +147,7 @@ def _list_artifacts(paths: RepositoryPaths, record: Record) -> Iterable[Artifact
 
 
 def _find_files(paths: RepositoryPaths, artifacts: Iterable[Artifact], names: tuple[str, ...]) -> dict[str, Path]:
-    """Return the files that are here exactly as recorded: otherwise an edited log would be judged instead of the
+    """Return the files that are here exactly as recorded, so that an edited log is not judged instead of the
     original."""
     wanted = [(i, find_readable(paths, i)) for i in artifacts if any(fnmatchcase(i.name, name) for name in names)]
     return {item.name: path for item, path in wanted if path.is_file() and hash_file(path) == item.sha256}

@@ -1,7 +1,7 @@
 """Signs records with the user's own key, and checks signatures, with the programs that git is configured with.
 
 A signature is a file next to its record, ``<record>.<digest>.sig``, over the record's bytes: two people who sign one
-record write two files, so that branches merge without conflict. An SSH signature has a separate namespace, so it never
+record write two files, so their branches merge without conflict. An SSH signature has a separate namespace, so it never
 passes for a commit's.
 """
 
@@ -102,8 +102,8 @@ def read_allowed_signers(root: Path) -> Path | None:
 
 
 def read_revoked_keys(root: Path) -> Path | None:
-    """Return git's configured file of revoked keys. Raises RepositoryError if it is missing: otherwise a revoked key
-    would count."""
+    """Return git's configured file of revoked keys. Raises RepositoryError if it is missing, since a revoked key would
+    otherwise count."""
     named = _config(root, "gpg.ssh.revocationFile")
     found = (root / Path(named).expanduser()) if named else None
     if found is not None and not found.is_file():

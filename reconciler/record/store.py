@@ -23,8 +23,8 @@ def find_artifact(paths: RepositoryPaths, place: str, sha256: str) -> Path:
 def keep(paths: RepositoryPaths, source: Path, name: str, *, in_git: bool = False) -> Artifact:
     """Store a file by its digest; ``in_git`` also puts a copy under ``state/logs`` if it is small enough.
 
-    The object is a second name of the same file, so nothing is moved away: a pass that is killed now leaves the attempt
-    complete.
+    The object is a second name of the same file, so nothing is moved away, and a pass that is killed now leaves the
+    attempt complete.
     """
     sha256, size = hash_file(source), source.stat().st_size
     put_object(paths, source, sha256)
@@ -66,7 +66,7 @@ def restore(paths: RepositoryPaths, place: str, sha256: str) -> bool:
 
 
 def discard(paths: RepositoryPaths, place: str, sha256: str) -> None:
-    """Move a damaged file out of the way: kept for inspection, never used."""
+    """Move a damaged file out of the way. It is kept for inspection and never used."""
     path = find_artifact(paths, place, sha256)
     if path.exists():
         quarantine(paths, path, f"{place}-{sha256}")
@@ -81,7 +81,7 @@ def quarantine(paths: RepositoryPaths, path: Path, name: str) -> Path:
 
 
 def find_readable(paths: RepositoryPaths, artifact: Artifact) -> Path:
-    """Return the path of an artifact's bytes: a log has two places."""
+    """Return the path at which an artifact can be read, since a log is in two places."""
     first = find_artifact(paths, artifact.place, artifact.sha256)
     return first if first.exists() else find_artifact(paths, "objects", artifact.sha256)
 
@@ -115,7 +115,7 @@ def repair_artifact(paths: RepositoryPaths, place: str, sha256: str, head_file: 
     if restore(paths, place, sha256):
         return True
     if place != "logs":
-        return True  # nothing needs it until an action reads it, and it is remade then
+        return True  # nothing needs it until an action reads it, and then it is remade
     committed = head_file(f"{LOGS}/{sha256}")
     if committed is not None and hash_bytes(committed) == sha256:
         replace(find_artifact(paths, place, sha256), committed)

@@ -1,1 +1,1 @@
-"""Rehearsals: a submission of generated data and networks, processed like any other."""
+"""Rehearsals: submissions with generated data and networks, processed like any other submission."""

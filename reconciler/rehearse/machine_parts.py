@@ -1,4 +1,4 @@
-"""Try parts of a machine that the project itself could not, with short runs of generated data."""
+"""Try parts of a machine that the project itself could not test, with short runs on generated data."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _NAMED = re.compile(
 
 
 class Given(Struct, frozen=True):
-    """Facts that only the user knows."""
+    """Facts that only the user can supply."""
 
     image: str = ""
     director: str = ""
@@ -73,7 +73,7 @@ class FailedError(Exception):
 
 
 class MachinePart(Struct, frozen=True):
-    """``tries``: a description. ``find_missing`` returns a missing requirement of this machine, "" if it can be
+    """``tries``: a description. ``find_missing`` returns what this machine lacks for the part, "" if it can be
     tried."""
 
     tries: str
@@ -102,8 +102,8 @@ def _find_missing_packages(name: str, *distributions: str) -> str:
 
 
 def _prepare(root: Path, name: str, edits: Mapping[str, New], system: Mapping[str, New]) -> None:
-    """Prepare a rehearsal with few samples. ``edits``: those of the benchmark's entry; ``system``: of this
-    machine's."""
+    """Prepare a rehearsal with few samples. ``edits``: edits of the benchmark's entry; ``system``: edits of this
+    machine's entry."""
     item = _find_benchmark(name)
 
     def change(text: str) -> str:
@@ -118,7 +118,7 @@ def _prepare(root: Path, name: str, edits: Mapping[str, New], system: Mapping[st
 
 
 def _run(root: Path) -> dict[str, Any]:
-    """Run its Offline runs. Raises FailedError for a step that fails or cannot be made."""
+    """Make its Offline runs. Raises FailedError for a step that fails or cannot be made."""
     seen = _reconcile(root, f"scenario={_OFFLINE}", codes=(IN_SYNC, NOT_IN_SYNC))
     unhappy = [outcome for outcome in seen["outcomes"] if outcome["status"] != "Done"]
     if unhappy:
@@ -146,7 +146,7 @@ def _try_tensorrt_llm(_: Given, root: Path) -> dict[str, Any]:
 
 
 def _try_container(given: Given, root: Path) -> dict[str, Any]:
-    """Start a harness in an image like a pass: its files must be ours, and it must end on request."""
+    """Start a harness in an image as a pass does. Its files must belong to this user, and it must end on request."""
     root.mkdir(parents=True, exist_ok=True)
     program, mark = _find_container_program(), root / "written"
     gpus = ("--gpus", "all") if list_accelerators() and program == "docker" else ()
@@ -171,7 +171,7 @@ _LATE = 124  # exit status of ``ask``: not ended in time
 
 
 def _try_mig(given: Given, root: Path) -> dict[str, Any]:
-    """Whatever the outcome of the run, the slices are removed again."""
+    """Run on slices of a GPU, which are removed again whatever the outcome of the run."""
     slices = {"profile": given.profile or _list_profiles()[0], "count": 1}
     edits: dict[str, New] = {"engine.backend": "tensorrt", "engine.precision": "fp16"}
     if _find_missing_packages(_IMAGES, "tensorrt"):
@@ -287,7 +287,7 @@ def describe_here() -> dict[str, Any]:
 
 
 _SECRET = re.compile(r"TOKEN|SECRET|PASSW|KEY|CREDENTIAL", re.IGNORECASE)
-_LEAST = 4  # characters of a name or a secret: shorter ones occur in ordinary words
+_LEAST = 4  # characters of a name or a secret; shorter ones occur in ordinary words
 _PATTERNS = (
     (r"[\w.+-]+@[\w-]+\.[\w.-]+", "[address]"),
     (r"(?i)\b([\w-]*(?:token|secret|passw\w*|api[_-]?key)[\"']?\s*[=:]\s*[\"']?)[^\s\"',}]+", r"\1[secret]"),

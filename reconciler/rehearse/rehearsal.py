@@ -41,7 +41,7 @@ from reconciler.storage import git
 from reconciler.storage.files import replace
 from reconciler.tree.findings import TreeReport
 
-# A rehearsal has neither the round's durations and sample counts, nor answers as long as those of the real model.
+# A rehearsal has neither the round's durations and sample counts, nor answers as long as the real model's.
 SHORT = frozenset(
     {
         "run.duration",
@@ -56,7 +56,7 @@ SHORT = frozenset(
 
 
 class RehearsalCheck(Struct, frozen=True):
-    """``expected``: rule → number of violations inherent to a rehearsal. ``unexpected``: the report without those.
+    """``expected``: rule → number of violations that any rehearsal has. ``unexpected``: the report without those.
     ``refused``: the reasons against packaging that follow from its being a rehearsal."""
 
     expected: Mapping[str, int]
@@ -85,7 +85,8 @@ class ChosenBenchmarks(Struct, frozen=True):
 
 
 def choose_benchmarks(words: Sequence[str]) -> ChosenBenchmarks:
-    """Choose benchmarks by any of their names; without names, all that have a rehearsal and its requirements here.
+    """Choose benchmarks by any of their names; without names, choose all that have a rehearsal whose requirements are
+    installed here.
 
     Raises ReconcilerError if packages are missing for a named one, or for all of them.
     """
@@ -107,7 +108,7 @@ def choose_benchmarks(words: Sequence[str]) -> ChosenBenchmarks:
 
 
 def _find_all_missing(facts: Iterable[BenchmarkFacts], installed: Mapping[str, str]) -> dict[str, list[str]]:
-    """Map the code of each benchmark to its missing packages, omitting benchmarks that have all."""
+    """Map each benchmark's code name to its missing packages. Benchmarks without missing packages are left out."""
     return {item.code: needed for item in facts if (needed := _find_missing(item, installed))}
 
 
@@ -117,7 +118,7 @@ def _name_missing(facts: Iterable[BenchmarkFacts], missing: Mapping[str, Sequenc
 
 
 def _install(missing: Mapping[str, Sequence[str]]) -> str:
-    """Return the command that installs the missing packages of benchmarks, and of their rehearsal backends."""
+    """Return the command that installs the packages that benchmarks and their rehearsal backends lack."""
     extras: list[str] = []
     for code, needed in missing.items():
         backend = BACKENDS[_find_backend(load_benchmark_facts()[code])]

@@ -44,11 +44,11 @@ _FRAMEWORKS = {
     "vllm": "vLLM",
     "openai": "a server that speaks OpenAI's protocol",
 }
-_ATTEMPTS = 6  # of runs and tests, in turn: a rehearsing machine is also used for other work
+_ATTEMPTS = 6  # of runs and tests, in turn, because a rehearsing machine is also used for other work
 
 
 class Rehearsed(Struct, frozen=True, kw_only=True):
-    """A benchmark under the name that the user chose; ``official``: its name in rounds, and of its folder in the
+    """A benchmark under the name that the user chose; ``official``: its name in rounds, and its folder's name in the
     tree."""
 
     name: str
@@ -60,7 +60,8 @@ class Rehearsed(Struct, frozen=True, kw_only=True):
 
     @property
     def entry(self) -> str:
-        """Return its name in the spec; its own if rounds use the official one for another benchmark."""
+        """Return its name in the spec: the official name, or its own if rounds use the official one for another
+        benchmark."""
         return self.name if self.facts.until else self.official
 
     @property
@@ -92,7 +93,7 @@ def choose_round(benchmarks: Sequence[Rehearsed]) -> str:
 
 
 def has_earlier(round_name: str, benchmarks: Sequence[Rehearsed]) -> bool:
-    """Return True if the round no longer has one of them."""
+    """Return True if the round no longer has one of the benchmarks."""
     ruleset = load_ruleset(round_name)
     return any(ruleset.find_benchmark(item.official) is None for item in benchmarks)
 
@@ -176,14 +177,14 @@ def render_rehearsal_spec(
 
 
 def _name_systems(categories: Sequence[str]) -> dict[str, str]:
-    """Map each category to a system: this machine in the requested category, and again in each other one that
+    """Map each category to a system: this machine in the requested category, and once more in each other category that
     benchmarks need."""
     names = (category.replace(",", "+") for category in categories)
     return dict(zip(categories, [SYSTEM, *(f"{SYSTEM}-{name}" for name in [*names][1:])], strict=True))
 
 
 def _render_system(name: str, category: str, machine: Proposal, entered: Sequence[Rehearsed]) -> Iterator[str]:
-    """``entered``: the benchmarks of this system, whose backends name its framework."""
+    """Render a system. ``entered``: the benchmarks on it, whose backends determine the framework that it names."""
     backends = dict.fromkeys(str(item.rehearsal.benchmark["engine"]["backend"]) for item in entered)
     framework = ", ".join(_FRAMEWORKS.get(backend, backend) for backend in backends)
     described = replace(machine, description={**machine.description, "framework": framework})
@@ -239,7 +240,7 @@ def _flow(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-# Generated datasets and networks: each made once, by a child, below the rehearsal's folder.
+# Generated datasets and networks. A child process makes each of them once, below the rehearsal's folder.
 
 FOLDER = "generated"  # below the rehearsal's folder
 _MARK = "data/rehearsal.json"
@@ -250,8 +251,8 @@ Moved = Callable[[str, Progress], None]
 
 
 class Generated(Struct, frozen=True, kw_only=True):
-    """Folders of one benchmark's data and model, relative to the rehearsal's folder; ``made``: by this call. ``name``:
-    the first that a spec takes."""
+    """Folders of one benchmark's data and model, relative to the rehearsal's folder; ``made``: whether this call made
+    them. ``name``: the benchmark's first name in a spec."""
 
     name: str
     code: str

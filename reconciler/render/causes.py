@@ -13,7 +13,7 @@ from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.quantities import join_listing, show_count
 from reconciler.resource.wording import show_change
 
-# A step that waits for another, or that only such steps need: see ``plan.builder``.
+# A step that waits for another one, or that only such steps need; see ``plan.builder``.
 _WAITING = re.compile(r"(?:waits for [^()]+|needed only by what is blocked) \((.*)\)")
 _FILES = 4  # changed code files listed by name
 _MADE = {Action.CREATE: "created", Action.REPLACE: "replaced"}
@@ -34,7 +34,7 @@ def word_reason(name: str) -> str:
 def describe_cause(step: Step, actions: Mapping[Address, Action] = MappingProxyType({})) -> str:
     """Describe the first changed input as old → new, else the reason with its subject.
 
-    ``actions``: those of the plan for the resource's inputs.
+    ``actions``: the plan's actions for the resource's inputs.
     """
     change = step.change
     shown = _shown_changes(step)
@@ -62,7 +62,7 @@ def _show_input(changed: InputChange, kind: Kind) -> str:
 
 
 def _noun(address: Address) -> str:
-    """Return the name for mid-sentence use: "engine", "accuracy run", but "TEST01"."""
+    """Return the name as used in mid-sentence: "engine", "accuracy run", but "TEST01"."""
     if address.label.startswith("Run "):
         return f"{address.label.removeprefix('Run ')} run"
     words = address.label.split()
@@ -76,7 +76,7 @@ def describe_origin(step: Step) -> Origin | None:
 
 
 def _shown_changes(step: Step) -> tuple[InputChange, ...]:
-    """Select the changed inputs that show the cause: "engine replaced" is clearer than the key of a resource in the
+    """Select the changed inputs that show the cause. "engine replaced" is clearer than the key of a resource in the
     same plan."""
     if step.change.reason not in (Reason.INPUT_CHANGED, Reason.UPSTREAM_REPLACED, Reason.NOT_RECORDED):
         return ()

@@ -47,7 +47,7 @@ _FEW = 12  # files of code that are listed by name
 
 
 class ShownCode(Struct, frozen=True):
-    """A folder or file of a command's code: its files that enter the keys of its runs, and the others with the
+    """A folder or file of a command's code: the files that enter the keys of its runs, and the others, each with the
     reason."""
 
     location: str
@@ -69,7 +69,8 @@ class Showing(Struct, frozen=True):
 def render_code_text(
     cell: Cell, parts: Sequence[ShownCode], paint: Paint = show_plain, *, show_all: bool = False
 ) -> str:
-    """Count files by folder, unless there are few or ``show_all``; left-out ones always, since a build leaves many."""
+    """Count files by folder, unless there are few or ``show_all`` is set. Left-out files are always counted, since a
+    build leaves many."""
     lines = [paint(str(cell), Tone.HEADING)]
     lines += [] if parts else ["  no command: the harness of this project runs it"]
     for part in parts:

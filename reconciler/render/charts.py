@@ -1,4 +1,4 @@
-"""Charts as numbers, and the protocols by which a program other than MLPerf Inference adds its own."""
+"""Charts as numbers, and the protocols through which a program other than MLPerf Inference adds its own charts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Stroke(StrEnum):
 
 
 class Curve(Struct, frozen=True):
-    """``tone``: its colour, if not that of its position or stroke, for curves that belong together. ``notes``: the
+    """``tone``: a colour for curves that belong together, instead of the one of its position or stroke. ``notes``: the
     tooltip of each point."""
 
     label: str
@@ -31,8 +31,8 @@ class Curve(Struct, frozen=True):
 
 
 class Chart(Struct, frozen=True):
-    """``name``: that of its file. ``ticks``: labels at 0, 1, 2 … of an axis without numbers. ``summary``: a sentence
-    about the plot. ``marks``: positions on the x axis at which something changed, each with a text."""
+    """``name``: the name of its file. ``ticks``: labels at 0, 1, 2 … on an axis without numbers. ``summary``: a
+    sentence about the plot. ``marks``: positions on the x axis at which something changed, each with a text."""
 
     name: str
     title: str
@@ -47,12 +47,12 @@ class Chart(Struct, frozen=True):
 
     @property
     def has_course(self) -> bool:
-        """Return False if it has at most one point, so that its summary says everything."""
+        """Return False if it has at most one point: its summary then says everything."""
         return len({x for curve in self.curves for x, _ in curve.points}) > 1
 
 
 class ProgramPage(Protocol):
-    """Page views for the curves of a program other than MLPerf Inference. ``document``: that of the matrix."""
+    """Page views for the curves of a program other than MLPerf Inference. ``document``: the matrix's document."""
 
     CHARTS: tuple[str, ...]
 
@@ -66,11 +66,11 @@ class ProgramPage(Protocol):
         """Return the curve's charts; none if no point is measured."""
 
     def sum_up_curve(self, curve: Document, rows: Sequence[Document]) -> Document:
-        """Return the curve's row of the matrix. ``rows``: those of its points."""
+        """Return the curve's row of the matrix. ``rows``: the rows of its points."""
 
 
 class ProgramPlots(Protocol):
-    """Plots of curves. ``others``: folders or commits in the same plot; ``name``: that of the chart, None for the
+    """Plots of curves. ``others``: folders or commits in the same plot; ``name``: the chart's name, None for the
     default."""
 
     def chart_folder(self, folder: str, others: tuple[str, ...], name: str | None) -> Chart:
@@ -81,7 +81,7 @@ class ProgramPlots(Protocol):
 
 
 def find_curve(document: Document, name: str) -> Document:
-    """Find a curve in ``document``, that of the matrix. Raises ReconcilerError if no curve has this name."""
+    """Find a curve in the matrix's ``document``. Raises ReconcilerError if no curve has this name."""
     curves: list[Document] = document["curves"]
     found = next((curve for curve in curves if curve["curve"] == name), None)
     if found is None:

@@ -18,7 +18,7 @@ class Tone(Enum):
     FAINT = "faint"
 
 
-_CODES = {Tone.HEADING: "1", Tone.GOOD: "32", Tone.BAD: "31", Tone.DOUBT: "33", Tone.FAINT: "2"}  # SGR
+_CODES = {Tone.HEADING: "1", Tone.GOOD: "32", Tone.BAD: "31", Tone.DOUBT: "33", Tone.FAINT: "2"}  # SGR codes
 
 
 class Paint(NamedTuple):

@@ -32,7 +32,7 @@ def render_document(kind: str, **parts: Any) -> dict[str, Any]:
 
 
 def convert_plain_value(value: Any) -> Any:
-    """Convert our values to JSON: addresses, cells and origins as their usual text, structs field by field."""
+    """Convert our values to JSON: addresses, cells and origins to their usual text, structs field by field."""
     if type(value) in _PLAIN:  # no enumeration is among these classes
         return value
     if isinstance(value, (Address, Cell, Origin, Path)):
@@ -55,14 +55,14 @@ def convert_plain_value(value: Any) -> Any:
 
 
 def _convert_decimal(value: Decimal) -> int | float | str:
-    """Return an equal number; the text if there is none."""
+    """Return an equal number, or the text if there is none."""
     if value == value.to_integral_value():
         return int(value)
     return float(value) if Decimal(str(float(value))) == value else str(value)
 
 
 def _convert_struct(value: Struct) -> dict[str, Any]:
-    """Convert each field; a measured value, or that of a named setting, becomes a number."""
+    """Convert each field; measured values and values of named settings become numbers."""
     fields = {name: convert_plain_value(getattr(value, name)) for name in value.__struct_fields__}
     if "unit" in fields and isinstance(fields.get("value"), str):
         fields["value"] = _read_number(fields["value"])

@@ -60,8 +60,8 @@ class Explanation(Struct, frozen=True):
 
 
 def find_first_causes(explanation: Explanation) -> tuple[Reasoned, ...]:
-    """Return the origins: the changed resources that depend on no other change of this cell, and those with another
-    changed input. A lost file is remade because something else needs it."""
+    """Return the origins: the changed resources that depend on no other change of this cell, and those with a changed
+    input that none before them has. A lost file is remade because something else needs it."""
     due = [part for part in explanation.parts if part.step is not None]
     causes = [p for p in due if p.step and p.step.change.reason is not Reason.ARTIFACT_MISSING] or due
     changed = {part.resource.address for part in causes}
@@ -231,9 +231,9 @@ class By(Struct, frozen=True):
 
 
 class Link(Struct, frozen=True):
-    """One step. ``record``: "" if it is rendered or missing; ``metric``: (value, unit); ``due``: why it must be made,
-    so that the record, if any, is the last one. ``brought``: the commit that added the record, if any. ``line``: among
-    its own inputs set by a spec line, the one changed last, and by whom."""
+    """One step. ``record``: "" if it is rendered or missing; ``metric``: (value, unit); ``due``: why it must be made;
+    the record, if any, is then the last one. ``brought``: the commit that added the record, if any. ``line``: of its
+    own inputs that a spec line sets, the one changed last, and by whom."""
 
     address: Address
     key: str

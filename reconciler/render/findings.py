@@ -57,7 +57,7 @@ def _submitter(group: CauseGroup, limit: int | None) -> list[str]:
 
 
 def render_gaps_text(gaps: Sequence[Gap], paint: Paint = show_plain) -> list[str]:
-    """Render the number of results that could not be compared, per reason: the absence of findings for them means
+    """Render the number of results that could not be compared, per reason, since the absence of findings for them means
     nothing."""
     if not gaps:
         return []
@@ -72,7 +72,7 @@ def render_gaps_text(gaps: Sequence[Gap], paint: Paint = show_plain) -> list[str
 
 
 def render_causes_part(report: TreeReport) -> list[dict[str, Any]]:
-    """For JSON: each cause of each submitter, worst first, with its cells folded."""
+    """Return each cause of each submitter for JSON, worst first, with its cells folded."""
     return [
         {
             "cause": group.cause.id,
@@ -90,7 +90,7 @@ def render_causes_part(report: TreeReport) -> list[dict[str, Any]]:
 
 
 def render_gaps_part(gaps: Sequence[Gap]) -> dict[str, Any]:
-    """For JSON: the number of files per reason, and the individual files."""
+    """Return the number of files per reason, and the individual files, for JSON."""
     return {
         "reasons": dict(Counter(gap.reason for gap in gaps).most_common()),
         "files": [
@@ -215,7 +215,7 @@ def _counts(findings: Sequence[TreeFinding]) -> str:
 
 
 def render_findings_part(report: TreeReport, by: str = "submitter") -> dict[str, Any]:
-    """For ``document``: every result considered, including clean ones, and every finding."""
+    """Return every result considered, including clean ones, and every finding, for ``document``."""
     found = Counter(
         (member.submitter, member.cell) for finding in report.findings for member in finding.members or (finding,)
     )
@@ -369,7 +369,7 @@ def _item(finding: TreeFinding) -> list[str]:
 
 
 def _name_files(submitters: Iterable[str]) -> dict[str, str]:
-    """Give each submitter a separate file, also on case-insensitive file systems, so that no name hides another's
+    """Give each submitter a separate file, even on case-insensitive file systems, so that no name hides another's
     objections. A submitter whose name is a valid file name keeps it."""
     files: dict[str, str] = {}
     taken: set[str] = set()

@@ -22,7 +22,7 @@ from reconciler.tree.findings import Facts, TreeFinding, TreeReport
 
 _MOST = 40  # bars per plot
 _AGREE = 0.002
-_ORDER = "severity"  # of findings
+_ORDER = "severity"  # order of the findings
 _RATES = ("Server", "Interactive", "Offline")  # the scenarios whose target is a rate
 _EDGES = (0.0, 0.5, 0.8, 0.85, 0.9, 0.94, 0.98, 1.02, 1.06, 1.1, 1.15, 1.2, 1.5, 2.0)
 
@@ -142,7 +142,7 @@ WIDTH = 720
 
 
 class Bars(Struct, frozen=True):
-    """``parts``: for each row the lengths of its parts, by the classes that define their colours."""
+    """``parts``: for each row, the lengths of its parts by the class that defines their colour."""
 
     rows: Sequence[str]
     parts: Sequence[Sequence[tuple[str, int]]]

@@ -12,8 +12,8 @@ _PACKAGE = "reconciler.render"
 
 
 def make_environment(*packages: str) -> Environment:
-    """Make an environment that escapes all values and reports undefined ones. ``packages``: others with a folder of
-    templates."""
+    """Make an environment that escapes all values and reports undefined ones. ``packages``: other packages with a
+    folder of templates."""
     loader = ChoiceLoader([PackageLoader(package) for package in (*packages, _PACKAGE)])
     environment = Environment(
         loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined
@@ -29,6 +29,6 @@ def make_environment(*packages: str) -> Environment:
 
 
 def read_static(name: str, *packages: str) -> bytes:
-    """Read a static file. ``packages``: others with a folder of such files."""
+    """Read a static file. ``packages``: other packages with a folder of such files."""
     places = (files(package) / "static" / name for package in (*packages, _PACKAGE))
     return next(place for place in places if place.is_file()).read_bytes()

@@ -48,7 +48,7 @@ from reconciler.storage.escaping import escape_line, escape_output
 
 
 class ProgressBar:
-    """A context manager; writes to standard error, so that a report on standard output stays clean."""
+    """A context manager that writes to standard error, so that a report on standard output stays clean."""
 
     def __init__(self, *, colour: bool = True) -> None:
         console = Console(stderr=True, no_color=not colour, highlight=False)
@@ -106,10 +106,10 @@ _WIDE, _WIDE_BAR, _NARROW_BAR = 100, 24, 10  # columns
 
 
 class Live:
-    """A context manager with the one method that a pass calls. It restores the terminal if an exception occurs."""
+    """A context manager with the only method that a pass calls. It restores the terminal if an exception occurs."""
 
     def __init__(self, *, colour: bool = True) -> None:
-        self._pass, self._lock = PassProgress(time.monotonic()), threading.Lock()  # the region draws in a thread
+        self._pass, self._lock = PassProgress(time.monotonic()), threading.Lock()  # a thread draws the region
         self._paint: Paint = show_coloured if colour else show_plain
         self._console = Console(no_color=not colour, highlight=False, soft_wrap=True)
         bar = _WIDE_BAR if self._console.width >= _WIDE else _NARROW_BAR

@@ -99,7 +99,7 @@ def render_plan_text(
 
 
 def render_scratch_sources(plan: Plan, desired: Desired) -> list[str]:
-    """Render a line for each path of the steps that comes from the scratch space, since nothing is found silently."""
+    """Render a line for each path of the steps that was found in the scratch space, since no path is used silently."""
     lines = []
     for step in plan.steps:
         address = step.change.address
@@ -124,7 +124,7 @@ def _fold_groups(plan: Plan, limit: int | None) -> list[_Group]:
 
 
 def _describe(step: Step, actions: Mapping[Address, Action]) -> tuple[object, ...]:
-    """Describe a step without who changed its line."""
+    """Describe a step, without the author of its line."""
     word, cause = choose_action_word(step), describe_cause(step, actions)
     shared = describe_sharing(step)
     return step.change.address.label, word, cause, shared, describe_origin(step), step.blocked, step.fix
@@ -155,7 +155,7 @@ def _row(
     names: int,
     paint: Paint,
 ) -> _StepRow:
-    """``names``: columns for the resource names."""
+    """Return the row of a step. ``names``: columns for the resource names."""
     where = describe_origin(step)
     reason = _shorten(describe_cause(step, actions))
     if describe_sharing(step):
@@ -177,7 +177,7 @@ def _row(
 
 
 def _shorten(text: str) -> str:
-    """Cut a long reason after a word, or the middle out of one that consists of a long path."""
+    """Cut a long reason after a word; if it consists of a long path, cut its middle out."""
     words = " ".join(text.split())
     head, half = words[:_WIDEST].rpartition(" ")[0], _WIDEST // 2
     if len(words) <= _WIDEST:
@@ -240,12 +240,12 @@ def summarise_plan(plan: Plan, paint: Paint = show_plain) -> str:
 
 
 def _expected(steps: Iterable[Step]) -> list[str]:
-    """Render how long the unblocked steps with a prediction take on their systems."""
+    """Render the time that unblocked steps with a prediction take on their systems."""
     due = [step for step in steps if not step.blocked]
     known = [step.seconds for step in due if step.seconds is not None]
     if not known:
         return []
-    # Rendering has no prediction and takes no time; only steps with a child process count as unknown.
+    # Rendering has no prediction and takes no time, so only steps with a child process count as unknown.
     unknown = sum(1 for step in due if step.seconds is None and step.change.how == "make")
     cells = (step.change.address.cell for step in due)
     systems = list(dict.fromkeys(cell.system for cell in cells if cell))
@@ -263,7 +263,7 @@ def show_least_time(seconds: float, unknown: int, where: str = "") -> str:
 
 
 def _drifts(drifts: Iterable[Drift]) -> Iterator[str]:
-    """Render one line each; many of one kind, as in a fresh clone, in one line that counts them."""
+    """Render one line for each; many of one kind, as in a fresh clone, share one line that counts them."""
     sorts: dict[tuple[str, str], list[Drift]] = {}
     for drift in drifts:
         sorts.setdefault((drift.presence, drift.repair), []).append(drift)

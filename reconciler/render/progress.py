@@ -50,7 +50,7 @@ class Lines:
                 began = ", ".join(filter(None, (render_started_text(step, attempt), self._pass.count())))
                 self._write(f"{name_step(step)}: {began}")
             case StepProgress(progress=progress) if progress.stage == "done":
-                pass  # its outcome follows, with the measurements
+                pass  # the outcome follows, with the measurements
             case StepProgress(step=step):
                 now = self._clock()
                 if now - self._last.get(step.change.address, float("-inf")) >= EVERY:
@@ -124,10 +124,11 @@ class Pace(Struct, frozen=True):
 
 
 def measure_pace(progress: Progress, minimum: float = 0.0, predicted: float = 0.0) -> Pace:
-    """Measure the rate, and the time left: the remaining samples at this rate, but at least LoadGen's minimum duration.
-    If neither is known, use ``predicted``: seconds left according to earlier attempts, 0 if there are none.
+    """Measure the rate, and the time left: the time for the remaining samples at this rate, or until LoadGen's minimum
+    duration ends, if that is later. If neither is known, use ``predicted``: seconds left according to earlier attempts,
+    0 if there are none.
 
-    ``minimum`` in seconds. Before it has passed LoadGen may issue more samples than expected, so the later end counts.
+    ``minimum`` in seconds. Before it has passed, LoadGen may issue more samples than expected, so the later end counts.
     """
     counted = count_samples(progress)
     per_second = counted.done / counted.seconds if counted.done and counted.seconds > 0 else None
@@ -211,7 +212,7 @@ class PassProgress(Struct):
         return shared + max(machines.values(), default=0.0), unknown
 
     def count(self) -> str:
-        """Return "step 3 of 12" for the step that begins now; "" if it does not belong to a pass."""
+        """Return "step 3 of 12" for the step that begins now; "" if it is not part of a pass."""
         total = self.ended + len(self.due)
         return f"step {self.ended + max(1, len(self.began))} of {total}" if self.due else ""
 
@@ -231,7 +232,7 @@ class PassProgress(Struct):
         ]
 
     def find_next(self) -> Step | None:
-        """Find the step that this pass makes next, after those that run or wait."""
+        """Find the step that this pass makes next, after those that are running or waiting."""
         begun = {*self.began, *self.waiting}
         return next((step for address, step in self.due.items() if address not in begun), None)
 
@@ -270,7 +271,8 @@ def render_progress_of(
 
 
 def _show_left(seconds: float | None, progress: Progress) -> str:
-    """Describe the end: the last samples are out, or LoadGen continues after its minimum for an unknown time."""
+    """Describe the end: the last samples have been issued, or LoadGen continues after its minimum duration for an
+    unknown time."""
     if seconds is None:
         return ""
     if seconds > 0:
@@ -279,7 +281,7 @@ def _show_left(seconds: float | None, progress: Progress) -> str:
 
 
 def _show_elapsed(progress: Progress) -> str:
-    """Return how long a step has run that reports only its stage."""
+    """Return how long a step that reports only its stage has run."""
     return f"for {show_duration(progress.seconds)}" if progress.seconds >= EVERY and not progress.done else ""
 
 

@@ -72,7 +72,7 @@ def _what(cell: CellEffect) -> str:
 
 
 def _list_due(cell: CellEffect, join: Callable[[Iterable[str]], str] = join_listing) -> str:
-    """List what is due, and apart from it what is due on the base, too, unless that is everything."""
+    """List what is due, and separately what is also due on the base, unless that is everything."""
     added = [label for label in cell.due if label not in cell.due_before]
     before = f" (already due: {join(cell.due_before)})" if cell.due_before else ""
     return f"{join(added)}{before}" if added else join(cell.due)
@@ -151,7 +151,7 @@ def _annotation(level: str, file: str, line: int, message: str, column: int = 0)
 
 
 def _escaped(text: str) -> str:
-    """Escape text, so that no text of a spec or file name becomes a workflow command."""
+    """Escape a text, so that nothing in a spec or a file name becomes a workflow command."""
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 

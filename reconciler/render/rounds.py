@@ -56,7 +56,7 @@ def _table_text(found: ScenarioTable) -> str:
 
 
 def render_round_text(ruleset: Ruleset, paint: Paint = show_plain) -> str:
-    """Render one line per benchmark, then the values that apply to all of them."""
+    """Render a line per benchmark, then the values that apply to all of them."""
     heading = f"{ruleset.round}: {show_count(len(ruleset.benchmarks), 'benchmark')}, layout {ruleset.layout}"
     rows = [("benchmark", "category", "scenarios", "tests")]
     for rules in ruleset.benchmarks.values():
@@ -80,7 +80,7 @@ def render_round_text(ruleset: Ruleset, paint: Paint = show_plain) -> str:
 
 
 def _show_tables(rules: BenchmarkRules) -> Iterator[tuple[str, str]]:
-    """Yield a row per category; one for systems of both only if it differs from the two together."""
+    """Yield a row per category, and one for systems of both categories if it differs from the two together."""
     tables = {name: table for name, table in rules.tables.items() if "," not in name}
     for category, table in rules.tables.items():
         parts = [tables[part] for part in category.split(",") if part in tables]
@@ -113,7 +113,7 @@ def render_benchmark_rows(rules: BenchmarkRules) -> dict[str, dict[str, RuledVal
 
 
 def _of(rules: BenchmarkRules, scenario: str, names: tuple[str, ...]) -> dict[str, RuledValue]:
-    """Put the tests last, without those that the benchmark does not need."""
+    """Put the tests last, and drop those that the benchmark does not need."""
     shown = (n for n in names if not n.startswith("tests.") or n.split(".")[1] in rules.compliance_tests)
     ordered = sorted(shown, key=lambda name: name.split(".")[:2] if name.startswith("tests.") else [])
     return {name: found for name in ordered if (found := rules.find_ruled_value(name, scenario)) is not None}
@@ -149,7 +149,7 @@ def render_benchmark_part(rules: BenchmarkRules) -> dict[str, Any]:
 
 
 def render_conflicts_text(name: str, found: Sequence[Conflict], paint: Paint = show_plain) -> str:
-    """Render every statement below its value, the one that counts first."""
+    """Render all statements below their value; the one that counts comes first."""
     if not found:
         return f"{name}: the sources agree about every value."
     lines = [paint(f"{name}: sources differ about {show_count(len(found), 'value')}", Tone.HEADING)]
@@ -247,7 +247,7 @@ def render_benchmark_list(
     paint: Paint,
 ) -> str:
     """Render a row per benchmark: names in a spec, rounds that have it, size of its data, files missing on this
-    machine, and a description; with --wide, its support here, and the licence of the data. A terminal gets the
+    machine, and a description; with --wide, also its support here and the licence of the data. A terminal gets the
     description and all but the first name on a second line. A name that not all of these rounds have comes last, with
     its rounds."""
     heading = ("benchmark", "rounds", "data", "missing here")
@@ -272,12 +272,12 @@ def render_benchmark_list(
 
 
 def _list_official_names(facts: BenchmarkFacts) -> list[str]:
-    """List the names that specs and rounds share; if there are none, those of specs."""
+    """List the names that specs and rounds share; if there are none, list the names in specs."""
     return [name for name, official in facts.names.items() if name == official] or list(facts.names)
 
 
 def _show_support(facts: BenchmarkFacts) -> str:
-    """Describe whether it can be rehearsed, what scores it, and how it runs."""
+    """Describe whether the benchmark can be rehearsed, what scores it, and how it runs."""
     scorer = "scored by the official script" if facts.support.script else "scored here"
     if facts.support.runs:
         return f"works in rehearsal, {scorer}" if facts.rehearsal else f"runs, {scorer}"
@@ -360,7 +360,7 @@ def _show_backends(facts: BenchmarkFacts) -> str:
 
 
 def _render_support(facts: BenchmarkFacts, paint: Paint) -> list[str]:
-    """Explain why a part of it does not work here, and what to use instead."""
+    """Explain why a part of the benchmark does not work here, and what to use instead."""
     support = facts.support
     if not support.because:
         return []
@@ -397,7 +397,7 @@ def _render_files(here: Sequence[Found], name: str, paint: Paint) -> list[str]:
 
 
 def _show_digest(file: SourceFile) -> str:
-    """An archive's digest is not that of any file on disk later."""
+    """Show a file's digest. The digest of an archive matches no file that is on disk later."""
     if file.digest is None:
         return "no digest published"
     of = f" of {file.archive}" if file.is_archive else ""

@@ -23,8 +23,8 @@ _MARKS = {
 def render_status_text(
     standings: Sequence[CellStatus], *, limit: int | None = LIMIT, reasons: bool = True, paint: Paint = show_plain
 ) -> str:
-    """Render the matrix; then, if nothing else shows them, the first of the ``reasons`` why a cell is not ready. In a
-    long list those cells come first."""
+    """Render the matrix and, if nothing else shows the ``reasons``, the first one for which each cell is not ready. In
+    a long list, cells that are not ready come first."""
     if not standings:
         return "No cell is declared."
     ranked = (
@@ -112,7 +112,7 @@ def _mark_first(item: CellStatus, paint: Paint) -> str:
 
 
 def _find_first(item: CellStatus) -> Condition | None:
-    """Find the first condition that is not met: in pipeline order it is the cause of the rest."""
+    """Find the first condition that is not met. In pipeline order, it is the cause of the rest."""
     wrong = [c for c in item.conditions[:-1] if c.status is not ConditionStatus.TRUE]
     return next((c for c in wrong if c.reason != "UpstreamReplaced"), wrong[0] if wrong else None)
 

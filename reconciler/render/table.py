@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 _STYLE = re.compile(r"\x1b\[[0-9a-f:;]*m")
 _GAP = 2  # blanks between columns
 _NARROWEST = 16  # minimum columns of folded text
-_LONG = 24  # columns from which a word is split when a column is folded
+_LONG = 24  # columns from which a word is split if a column is folded
 _BELOW = 4  # blanks before columns that moved to a separate line
 
 
@@ -114,8 +114,8 @@ def lay_out(
     right: Collection[int] = (),
     first: int = 0,
 ) -> list[list[str]]:
-    """Like ``render_table``, with the lines of each row separate. ``first``: columns that stay together on a line if
-    not all fit; 0 for as many as fit."""
+    """Lay out like ``render_table``, but return the lines of each row separately. ``first``: columns that stay together
+    on a line if not all fit; 0 for as many as fit."""
     table = list(rows)
     if not table:
         return []

@@ -139,7 +139,7 @@ def render_comparison_text(found: ResultComparison, paint: Paint = show_plain) -
 
 
 def _compare_curves(pair: CurvePair, names: tuple[str, str]) -> Iterator[str]:
-    """Compare curves: the maximum of each, and the points of each that the other beats on both axes."""
+    """Compare curves: the maximum of each, and the points of each that the other curve beats on both axes."""
     yield f"Curve {' / '.join(dict.fromkeys(pair.curves))}:"
     before, after = (show_rate(float(peak)) for peak in pair.peaks)
     yield f"  at most {before} tokens/s → {after} tokens/s ({_ratio(pair.ratio)})"

@@ -51,8 +51,8 @@ def canonicalise(value: Any) -> Any:
 
 
 def encode_canonical_json(value: Any) -> bytes:
-    """Encode canonical JSON. A pass computes a key for every resource, and msgspec writes the same bytes several times
-    as fast if no character needs escaping and no integer exceeds 64 bits."""
+    """Encode canonical JSON. A pass computes a key for every resource. If no character needs escaping and no integer
+    exceeds 64 bits, msgspec writes the same bytes several times as fast."""
     try:
         data = _FAST.encode(_simplify(value))
     except (OverflowError, UnicodeEncodeError, RecursionError):

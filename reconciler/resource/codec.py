@@ -1,6 +1,6 @@
 """Convert structs to JSON and back: the only codec for stored data.
 
-Every stored item is a frozen struct whose fields define its format: a new field with a default requires no change to
+Every stored item is a frozen struct whose fields define its format. A new field with a default requires no change to
 reader or writer, and is listed in the class's ``LEFT_OUT``. There are two forms. Records, attempts and decisions, which
 people read and git stores, contain addresses as text; caches, which only this program reads, use msgspec directly.
 """
@@ -64,7 +64,7 @@ def make_versioned(version: int, value: Any) -> dict[str, Any]:
 
 @cache
 def _find_later_defaults(of: type[Struct]) -> Mapping[str, Any]:
-    """Find fields added later that have their defaults: they are omitted, so that older documents keep their bytes."""
+    """Find fields added later that have their defaults. These are omitted, so that older documents keep their bytes."""
     later = getattr(of, "LEFT_OUT", ())
     return {
         item.name: item.default if item.default_factory is NODEFAULT else item.default_factory()

@@ -21,7 +21,7 @@ FORMAT = 1
 
 
 class AcceptedInput(Struct, frozen=True):
-    """Input that differs: its recorded and its requested value. ``origin``: the line that requests it."""
+    """An input that differs: its recorded and its requested value. ``origin``: the line that requests it."""
 
     before: Any
     after: Any
@@ -29,15 +29,14 @@ class AcceptedInput(Struct, frozen=True):
 
 
 class KeyChange(Struct, frozen=True):
-    """Key of the record that counts, and the key for which it counts."""
+    """The key of the record that counts, and the key for which it counts."""
 
     before: str
     after: str
 
 
 class AcceptedKey(Struct, frozen=True):
-    """Resource for which the record with the key before counts for the key after. ``inputs``: its own inputs that
-    differ."""
+    """A resource whose record with the earlier key counts for the later key. ``inputs``: its own inputs that differ."""
 
     address: Address
     key: KeyChange
@@ -58,7 +57,7 @@ class Acceptance(Struct, frozen=True):
 
     @property
     def inputs(self) -> tuple[tuple[Address, str, AcceptedInput], ...]:
-        """Return each input once, with its name; an input of several resources is listed for the first."""
+        """Return each input once, with its name; an input of several resources is listed under the first of them."""
         found: dict[tuple[str, str], tuple[Address, str, AcceptedInput]] = {}
         for key in self.accepted:
             for name, item in key.inputs.items():

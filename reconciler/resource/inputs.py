@@ -23,8 +23,8 @@ class Role(StrEnum):
 
 
 class Origin(Struct, frozen=True, order=True):
-    """Origin of a value. ``file`` with 1-based line and column for a spec; otherwise ``file`` is the source's name:
-    "round v6.1", "default", "record", "this machine", "Engine:…" (an upstream key). Line 0 means no line."""
+    """Origin of a value. For a spec, its ``file`` with 1-based line and column; otherwise ``file`` is the source's
+    name: "round v6.1", "default", "record", "this machine", "Engine:…" (an upstream key). Line 0 means no line."""
 
     file: str
     line: int = 0
@@ -64,15 +64,16 @@ def make_key(kind: Kind, inputs: Iterable[Input]) -> str:
 
 
 def digest_inputs(kind: Kind, values: Mapping[str, object], revision: int | None = None) -> str:
-    """Return the key for names and values, none of which is None. ``revision``: that of an earlier version of this
-    program."""
+    """Return the key for names and values, none of which is None. ``revision``: the revision in an earlier version of
+    this program."""
     made = REVISIONS[kind] if revision is None else revision
     return digest({"kind": str(kind), "revision": made, "inputs": values})
 
 
-CODE = "harness.code.sha256"  # of a harness command's code
+CODE = "harness.code.sha256"  # name of the pin for a harness command's code
 MADE_OF_SOURCES = {"model": Kind.MODEL, "dataset": Kind.DATASET}
-"""The kind of the resource made from the source that a pin of this name locates; it is named after the pin's owner."""
+"""Name of a pin → kind of the resource that is made from the source at the pin's location and named after the pin's
+owner."""
 
 
 class PinKind(StrEnum):

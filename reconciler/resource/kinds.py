@@ -15,7 +15,7 @@ _BY_NAME = {kind.value: kind for kind in Kind}  # three times as fast as Kind(na
 
 ACCURACY, PERFORMANCE = "accuracy", "performance"
 AUDIT = "audit"  # name of a test's own run among the inputs of its verdict
-MODES = (ACCURACY, PERFORMANCE)  # accuracy first: a broken engine fails before the long run
+MODES = (ACCURACY, PERFORMANCE)  # accuracy first, so that a broken engine fails before the long run
 SCENARIOS = ("SingleStream", "MultiStream", "Server", "Offline", "Interactive")
 DIVISIONS = ("closed", "open", "network")
 ALL_DIVISIONS = (*DIVISIONS, *(name for entry in PROGRAMS.values() for name in entry.divisions))
@@ -57,7 +57,8 @@ class Address(NamedTuple):
     """Address of a resource in the desired state: ``Engine:open/box/digits/Offline``, ``Dataset:digits``.
 
     ``name`` is a benchmark, a cell, or a cell followed by a run's mode or a test's name. Addresses with the same key
-    share one record and one artifact. A named tuple is used for speed: a command creates and hashes tens of thousands.
+    share one record and one artifact. It is a named tuple for speed, since a command creates and hashes tens of
+    thousands.
     """
 
     kind: Kind
@@ -127,8 +128,8 @@ def find_proved_run(address: Address) -> Address | None:
 
 
 def find_upstream(origin: str) -> Address | None:
-    """Find the resource that an input comes from, by its origin text in a record or saved plan; None if the origin is a
-    line, a round or a machine."""
+    """Find the resource that an input comes from, by the origin's text in a record or a saved plan; None if the origin
+    is a line, a round or a machine."""
     kind, _, name = origin.partition(":")
     return Address(_BY_NAME[kind], name) if kind in _BY_NAME else None
 
@@ -137,6 +138,6 @@ _VARIANTS = ("-99.9", "-99", "-95")
 
 
 def strip_variant(benchmark: str) -> str:
-    """Return the common name of variants that differ in their accuracy targets: bert for bert-99.9. The rules let such
-    variants share runs."""
+    """Return the common name of variants that differ only in their accuracy targets: bert for bert-99.9. The rules let
+    such variants share runs."""
     return next((benchmark.removesuffix(ending) for ending in _VARIANTS if benchmark.endswith(ending)), benchmark)

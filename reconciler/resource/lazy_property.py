@@ -1,4 +1,4 @@
-"""Cached property that is fast to create: reading a tree creates tens of thousands."""
+"""A cached property that is fast to create, since reading a tree creates tens of thousands."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Template texts of a harness command: placeholders in braces, and conditional parts.
 
-``{name}`` is replaced with a value. ``{name:+text}`` is replaced with the text if the value is not empty, if the run
-has that mode or scenario, or if the system's name ends in it, else with nothing, as in a shell; the text may contain
-both forms. ``{{name}}`` produces ``{name}`` itself. After a ``$``, a conditional part is left to the shell.
+``{name}`` is replaced with a value. As in a shell, ``{name:+text}`` is replaced with the text if the value is not
+empty, if the run has that mode or scenario, or if the system's name ends in it, and with nothing otherwise; the text
+may contain both forms. ``{{name}}`` produces ``{name}`` itself. After a ``$``, a conditional part is left to the shell.
 """
 
 from __future__ import annotations

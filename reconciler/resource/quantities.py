@@ -13,7 +13,7 @@ from typing import TypeGuard
 _SPANS = ((86400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 _MONTH = 30 * 86400
 _LARGEST_EXPONENT = 400  # larger exponents exceed a double
-_MOST_DIGITS = 18  # of a count written as text
+_MOST_DIGITS = 18  # digits of a count written as text
 _YEAR = 365 * 86400
 
 
@@ -101,7 +101,7 @@ def read_count(found: object, usual: int) -> int:
 
 def parse_decimal(found: object) -> Decimal | None:
     """Parse a finite number exactly; None for anything else, and for numbers too large or too small to compute with or
-    to display."""
+    display."""
     try:
         exact = None if isinstance(found, bool) else found if isinstance(found, Decimal) else Decimal(str(found))
     except (InvalidOperation, ValueError):  # ValueError: an integer with thousands of digits

@@ -14,9 +14,9 @@ from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.quantities import parse_decimal
 
 FORMAT = 1
-REHEARSAL = "rehearsal"  # permanent mark of what the spec declares a rehearsal
+REHEARSAL = "rehearsal"  # permanent mark of everything that the spec declares a rehearsal
 TRIAL = "trial"  # mark of an experimental run, which never becomes a result
-QUICK = "quick"  # additional mark of a trial: the run was shorter than its round requires
+QUICK = "quick"  # additional mark of a trial whose run was shorter than its round requires
 IMPORTED = "imported"  # mark of what was made elsewhere
 UNKNOWN = "unknown "  # prefix of a mark for an undeclared input: "unknown code"
 LOG_LIMIT = 1 << 20  # maximum size of a log in git, in bytes
@@ -97,7 +97,7 @@ class Record(Struct, frozen=True):
 
     @property
     def imported_whole(self) -> bool:
-        """Return True for a compliance test's folder that was imported with a tree: it has no declared inputs, and its
+        """Return True for a compliance test's folder that was imported with a tree. It has no declared inputs, and its
         key is computed from its files."""
         return self.address.kind is Kind.COMPLIANCE_TEST and IMPORTED in self.marks and not self.inputs
 
@@ -107,8 +107,8 @@ class Record(Struct, frozen=True):
 
 class LogFinding(Struct, frozen=True, array_like=True):
     """A problem in a record's kept files. ``rule``: the id of the rule that found it; ``line``: the 1-based line of
-    ``file``, 0 for none. ``premise``: as in an ``Inconsistency``; if set, the finding is only a doubt. ``lasting``: a
-    repeat with the same settings would end the same way."""
+    ``file``, 0 for none. ``premise``: as in an ``Inconsistency``; if set, the finding is only a doubt. ``lasting``: the
+    run would end the same way if it were repeated with the same settings."""
 
     rule: str
     text: str
@@ -143,7 +143,7 @@ LATE_QUERIES = "queries over"  # unit of the margin that counts queries over the
 
 
 def show_late_room(measured: object, limit: object) -> str:
-    """Return "970 too many" or "2 to spare"; "" if either is no number. As a percentage of a small count it says
+    """Return "970 too many" or "2 to spare"; "" if either is no number. A percentage of a small count would say
     nothing."""
     over, allowed = parse_decimal(measured), parse_decimal(limit)
     if over is None or allowed is None:
@@ -164,7 +164,8 @@ def show_margin(margin: Mapping[str, object]) -> str:
 
 
 def is_thin(headroom: float | Decimal) -> bool:
-    """Return True for a latency limit that is met with less than two per cent of headroom: the next run may miss it."""
+    """Return True for a latency limit that is met with less than two per cent of headroom, so that the next run may
+    miss it."""
     return 0 <= headroom < 2
 
 
@@ -216,7 +217,7 @@ class Summary(Struct, frozen=True, array_like=True):
     left_code: str = ""
 
     def find_metric(self, scenario: str) -> tuple[str, str] | None:
-        """Find the metric of a run for a cell of this scenario; it may be inferred from the run's own."""
+        """Find the metric of a run for a cell of this scenario; it may be inferred from the run's own metric."""
         own = self.address.cell
         if own is None or own.scenario == scenario:
             return self.metric
@@ -231,7 +232,7 @@ class Recorded(Struct, frozen=True):
     digest: str = ""
 
     def find_written(self) -> dict[str, set[str]]:
-        """Map the location of a command's code to the files that commands created there, which are not code."""
+        """Map the location of each command's code to the files that commands created there, which are not code."""
         found: dict[str, set[str]] = {}
         for summaries in self.by_address.values():
             for location, names in (summary.written for summary in summaries if summary.written):
@@ -239,8 +240,8 @@ class Recorded(Struct, frozen=True):
         return found
 
     def find_self_changed(self, address: Address, code: str) -> Summary | None:
-        """Find the last run at an address if a repeat would only change its own code again: it did so, after or before
-        another run that did the same, and ``code`` is the digest of what one of them left."""
+        """Find the last run at an address if a repeat would only change its own code again: the run did so, so did
+        another run before or after it, and ``code`` is the digest of the code that one of them left."""
         last = self.by_address.get(address, ())[-1:]
         if not (last and last[0].left_code):
             return None

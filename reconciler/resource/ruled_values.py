@@ -59,8 +59,8 @@ class SystemField(Struct, frozen=True):
 
 
 class AccuracyLogRule(Struct, frozen=True):
-    """Sizes in bytes: the maximum, the size up to which a log is kept complete, and how much of each end is kept above
-    it."""
+    """Sizes in bytes: the maximum, the size up to which a log is kept complete, and how much of each end is kept of a
+    larger log."""
 
     limit: int
     whole_below: int

@@ -32,9 +32,9 @@ class Premise(Struct, frozen=True):
 
 
 class Rule(Struct, frozen=True):
-    """``id`` is kind.name. ``sources``: where the requirement comes from, as "policy", "checker", "checker (old)",
-    "LoadGen", "ours". ``argument``: why a finding is justified. ``setting``: the spec setting that it
-    concerns, "" for none.
+    """``id`` is kind.name. ``sources``: where the requirement comes from: "policy", "checker", "checker (old)",
+    "LoadGen", "ours". ``argument``: why a finding is justified. ``setting``: the spec setting that it concerns, "" for
+    none.
 
     Rules of ``verify-tree`` also have ``premises``, all of which must be proven before a finding is an error or a
     warning; ``cause``, the id of the cause that findings are grouped by; and ``proof``, the reason why no round, tool

@@ -64,7 +64,7 @@ def group_node_types(settings: Mapping[str, T]) -> dict[str, dict[str, T]]:
 
 
 _MILLISECONDS = 1000
-# Fields of systems/<name>.json with the same counts as hardware settings.
+# Fields of systems/<name>.json that state the same counts as hardware settings.
 COUNTED = {"accelerators_per_node": "hardware.count", "number_of_nodes": "hardware.nodes"}
 NO_HARDWARE = frozenset({"", "none", "n/a", "0"})  # values that users write for missing hardware
 
@@ -107,7 +107,7 @@ def seconds_of(name: str) -> SpecField[float]:
 
 
 class CellFields:
-    """Fields of a cell and its system, shared by all classes that read settings by name."""
+    """The fields of a cell and its system, which all classes that read settings by name share."""
 
     __slots__ = ()
 
@@ -149,7 +149,7 @@ class Settings(Struct, frozen=True):
         return default if found is None else float(str(found)) / _MILLISECONDS
 
     def get_words(self, name: str) -> tuple[str, ...]:
-        """Get the words of a list, such as a command's."""
+        """Get the words of a list, such as a command."""
         found = self.values.get(name)
         return tuple(map(str, found)) if isinstance(found, list | tuple) else ()
 
@@ -218,7 +218,7 @@ class CellSettings(CellFields, Settings, frozen=True):
     power_ntp = text_of(NTP)
 
     def get_part_text(self, part: str, name: str) -> str:
-        """Get a text of a harness part; a part that does not set it inherits the harness's."""
+        """Get a text of a harness part. A part that does not set it inherits the harness's text."""
         return self.get_text(f"{part}.{name}") or self.get_text(f"{HARNESS}.{name}")
 
     def list_part_environment(self, part: str) -> Iterator[tuple[str, str, bool]]:

@@ -95,7 +95,7 @@ def show_acceptance(item: Acceptance, status: AcceptanceStatus = AcceptanceStatu
 
 
 def show_accepted(item: Acceptance) -> str:
-    """Format the inputs whose difference is accepted; the first three by name."""
+    """Format the inputs whose differences are accepted; the first three by name."""
     texts = [show_accepted_input(*changed) for changed in item.inputs]
     return join_listing(texts, most=3) if texts else "a new revision of our own code"
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from reconciler.resource.ruled_values import Bar
 
-# Lines of accuracy.txt: some scorers print one for each of 50,000 samples.
+# Lines of accuracy.txt. Some scorers print one for each of 50,000 samples.
 
 _NEWLINE = re.compile(r"\r\n|\r|\n")
 
@@ -43,8 +43,8 @@ _NUMBER = r"(?P<value>\d+(?:\.\d+)?)"
 # NumPy 2 prints scalars in a dict as np.float64(80.2), which the official checkers cannot parse.
 _SCALAR = r"(?P<numpy>np\.\w+\()?" + _NUMBER
 
-# Metrics that scripts print as a Python dict on one line, with their names in it. Some scripts quote the number after
-# any number of spaces; the others put exactly one space before it.
+# Metrics that scripts print as a Python dict on one line, with the metrics' names as keys. Some scripts quote the
+# number after any number of spaces; the others put exactly one space before it.
 _QUOTED = {
     "ROUGE1": "'rouge1':",
     "ROUGE2": "'rouge2':",
@@ -103,7 +103,7 @@ _PERCENT = (
     *("DLRM_ACC", "DLRM_AUC"),
 )
 _MOST: Mapping[str, Decimal] = {**dict.fromkeys(_PERCENT, Decimal(100)), "DICE": Decimal(1)}
-# Values that require answers to the entire validation set, from a model that gives long answers.
+# Values that a model with long answers reaches only by answering the entire validation set.
 WHOLE_SET = frozenset({"GEN_LEN", "TOKENS_PER_SAMPLE"})
 # Additional values that image classification scorers print with their accuracy in percent.
 _COUNTED = re.compile(r"accuracy=(?P<value>[\d.]+)%, good=(?P<good>\d+), total=(?P<total>\d+)", re.ASCII)
@@ -166,7 +166,7 @@ def _list_hashes(text: str) -> list[tuple[str, int]]:
 
 
 def hash_results(text: str) -> frozenset[str]:
-    """Return the SHA-256 of each result stated in the file: the qwen3-vl scorer writes it under the name that the
+    """Return the SHA-256 of each result that the file states. The qwen3-vl scorer writes it under the name that the
     official scripts use for the accuracy log's hash."""
     return frozenset(hashlib.sha256(line.encode()).hexdigest() for line in split_lines(text) if line.startswith("{"))
 
@@ -189,15 +189,15 @@ def is_digest(text: str) -> bool:
 
 
 def check_bars(report: AccuracyReport, bars: Iterable[Bar]) -> tuple[BarCheck, ...]:
-    """Compare each metric with its bar, both ends inclusive; the worst of several stated values counts. As in the
-    official checkers, metrics with only an upper limit may be absent: some scorers do not count tokens."""
+    """Compare each metric with its bar, including both ends; the worst of several stated values counts. As in the
+    official checkers, metrics with only an upper limit may be absent, because some scorers do not count tokens."""
     found = ((report.metrics.get(bar.metric, ()), bar) for bar in bars)
     return tuple(_check(values, bar) for values, bar in found if values or bar.least is not None)
 
 
 class Impossible(Struct, frozen=True):
-    """Value that no scorer can have computed: line ``line`` (1-based) of ``file`` states ``stated``, which is
-    impossible because of ``why``."""
+    """A value that no scorer can have computed: line ``line`` (1-based) of ``file`` states ``stated``; ``why`` says why
+    that is impossible."""
 
     file: str
     line: int
@@ -209,8 +209,8 @@ class Impossible(Struct, frozen=True):
 
 
 def find_impossible(text: str, report: AccuracyReport, samples: int = 0) -> Iterator[Impossible]:
-    """Find values out of range, second values that differ from the first, values that disagree with their counts or
-    table, and counts that differ from the samples the run answered (``samples``, 0 if unknown)."""
+    """Find values that are out of range, that differ from an earlier value, or that disagree with their counts or
+    table; and counts that differ from the number of samples that the run answered (``samples``, 0 if unknown)."""
     for metric, values in report.metrics.items():
         most = _MOST.get(metric)
         for item in values:
@@ -270,7 +270,7 @@ _DIGITS = r"(\d{1,9}(?:\.\d{1,30})?)"
 _ERRORS = re.compile(rf"Word Error Rate: {_DIGITS}%, accuracy=", re.ASCII)
 _PARTS = re.compile(rf"Accuracy: mean = [\d.]+, kidney = {_DIGITS}, tumor = {_DIGITS}", re.ASCII)
 _AREA = re.compile(rf"\s*\"roc_auc\": {_DIGITS}", re.ASCII)
-_CLOSE = Decimal("0.001")  # percent; both are floating point
+_CLOSE = Decimal("0.001")  # percent; both values are floating point
 _ROUNDED = Decimal("0.0002")  # for a mean of two numbers with four digits
 
 _IN_A_LINE = frozenset({"TOKENS_PER_SAMPLE", "WER", "ACCURACY", "DICE"})  # related values are on the same line

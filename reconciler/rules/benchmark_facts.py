@@ -24,11 +24,12 @@ _FILE = "benchmark.yaml"
 
 
 class SourceFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Published dataset or model. ``layout``: file → description; ``by_hand``: how to get files that may not be
-    downloaded; ``sources``: addresses of those that may; ``type``: data type of the inputs, as used in measurements.
+    """Published dataset or model. ``layout``: file → description; ``by_hand``: how to get files that this project may
+    not download; ``sources``: addresses of those that it may; ``type``: data type of the inputs, as used in
+    measurements.
 
     ``settings``: settings for preparing it, each with its allowed values: a list, "number" or "flag"; None if unknown.
-    ``precisions``: those in which a model can be prepared here; all if empty.
+    ``precisions``: those in which a model can be prepared here; empty means all.
     """
 
     title: str
@@ -78,7 +79,7 @@ class SupportFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 class AnswerFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Data types of answers. ``dtype``: for the scorer included in the project; ``scripts``: official scoring script →
-    the default of its --dtype; ``only``: scripts that read no other type."""
+    the default of its --dtype; ``only``: scripts that read only that type."""
 
     dtype: str = ""
     scripts: Mapping[str, str] = field(default_factory=dict)

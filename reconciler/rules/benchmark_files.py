@@ -133,7 +133,7 @@ def _parse(path: Path) -> BenchmarkFiles:
 
 
 def _arrange_file(written: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a file: sizes in bytes, and the digest below its own name."""
+    """Return the fields of a file, with sizes in bytes and the digest as a group of its own."""
     fields = {**written, "size": parse_size(written["size"]), "packed": parse_size(written.get("packed", "0 B"))}
     for algorithm in ("sha256", "md5", GIT):
         if algorithm in written:
@@ -144,6 +144,6 @@ def _arrange_file(written: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def parse_size(text: str) -> int:
-    """ "98 MiB" as bytes."""
+    """Return the bytes of a size such as "98 MiB"."""
     amount, unit = text.split()
     return int(float(amount) * _UNITS[unit])

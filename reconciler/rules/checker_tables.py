@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from reconciler.errors import ReconcilerError
 
-_FOLDER = Path("tools/submission")  # of a checkout
+_FOLDER = Path("tools/submission")  # the checkers' folder in a checkout
 _NEWER = Path("submission_checker/constants.py")
 _OLDER = tuple(map(Path, ("submission_checker_old.py", "submission_checker.py", "submission-checker.py")))
 _MODELS = "MODEL_CONFIG"
@@ -36,7 +36,7 @@ class Constant(Struct, frozen=True):
     unread: str = ""
 
 
-Table = Mapping[str, Any]  # of tables and cells
+Table = Mapping[str, Any]  # of nested tables and cells
 
 
 class CheckerTables(Struct, frozen=True):
@@ -130,7 +130,7 @@ def _read_tables(path: Path) -> dict[str, Any]:
 
 
 def _evaluate(node: ast.expr, known: Mapping[str, Any]) -> Any:
-    """Numbers are exact: 76.46 * 0.99 is 75.6954."""
+    """Evaluate an expression with exact numbers: 76.46 * 0.99 is 75.6954."""
     unread = Constant(None, node.lineno, ast.unparse(node)[:80])
     match node:
         case ast.Constant(value=float() as value):

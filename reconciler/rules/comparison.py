@@ -1,4 +1,4 @@
-"""Differences between the sources of a round (their statements, which one counts, and why) and between two rounds. Both
+"""Differences between the sources of a round (what each states, which one counts, and why) and between two rounds. Both
 identify a value by its place in the round."""
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class RoundsDiff(Struct, frozen=True):
 
 
 def diff_rounds(before: Ruleset, after: Ruleset) -> RoundsDiff:
-    """Compare the values in effect: moving a value to another level is not a change."""
+    """Compare the values in effect. Moving a value to another level is not a change."""
     common = {"", *before.benchmarks} & {"", *after.benchmarks}
     places = {RulePlace("", "", LAYOUT), *(place for ruleset in (before, after) for place, _ in find_stated(ruleset))}
     changes = [

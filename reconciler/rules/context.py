@@ -15,7 +15,7 @@ from reconciler.resource.ruled_values import AccuracyLogRule, Bar, ExtraFiles, I
 class EndpointsContext(Struct, frozen=True):
     """Context of a cell measured by the endpoints harness.
 
-    ``audits``: test → the harness's name for it, for tests whose file is required. ``mean_tokens``: bounds of the mean
+    ``audits``: test → the harness's name for it; only tests whose file is required. ``mean_tokens``: bounds of the mean
     number of output tokens, if TEST09 is required. ``single_score``: a single plain score counts as the accuracy.
     ``min_duration``: in ms, for cells that do not set one.
     """
@@ -38,8 +38,8 @@ class RuleContext(Struct, frozen=True):
     """Rule context of a run. ``bars_bind``: whether accuracy bars apply in the cell's division. ``answers_compared``: a
     compliance test compares its answers with this run's. ``performance_checked``: whether LoadGen's verdict on this run
     counts; a test with a fixed number of queries may be too short for it. ``inferred``: scenarios whose results the
-    round lets follow from this cell's runs. ``shown``: the part of the accuracy run's answers to publish. ``built_in``:
-    the round's LoadGen defaults without a user.conf."""
+    round lets follow from this cell's runs. ``shown``: the part of the accuracy run's answers that is published.
+    ``built_in``: the round's LoadGen defaults without a user.conf."""
 
     metric: Metric
     accuracy_log: AccuracyLogRule

@@ -144,7 +144,7 @@ def _state(statements: Statements, place: RulePlace, source: str, said: Said) ->
 
 
 def _exact(value: Any) -> Any:
-    """Return the value as in round files, without decimals that could be read as floats."""
+    """Return the value as round files write it, without decimals that could be read as floats."""
     if isinstance(value, Decimal):
         return show_decimal(value)
     if isinstance(value, Mapping):
@@ -327,7 +327,7 @@ def _read_cells(table: Table, benchmark: str, rule: str) -> Iterator[Reading]:
 
 
 def _join_scenarios(table: Table, benchmark: str) -> list[tuple[str, Constant]]:
-    """Use the most frequent value of several scenarios as the benchmark's value."""
+    """Use the most frequent value of the scenarios as the benchmark's value."""
     cells = _cells(table, benchmark)
     values = [cell.value for name, cell in cells if name]
     common = max(values, key=values.count, default=None)
@@ -481,14 +481,14 @@ def _list_removed(
             yield f"benchmarks/{name}", ""
         elif files and round_name not in files and "accuracy_files" in rules.levels[""][0]:
             yield f"benchmarks/{name}/general/accuracy_files", ""
-    whole = any(name.startswith("SYSTEM_DESC_") for name in checker.tables)  # it states required fields of descriptions
+    whole = any(name.startswith("SYSTEM_DESC_") for name in checker.tables)  # it states the required description fields
     for name, table in _SECTIONS.items() if whole else ():
         if name in base.sections and "checker" in base.sections[name].sources and table not in checker.tables:
             yield name, table
 
 
 def _find_base(base: Ruleset, place: RulePlace) -> RuledValue | None:
-    """Find the previous round's value for a place, on any level."""
+    """Find the previous round's value for a place, at any level."""
     if place.benchmark:
         rules = base.find_benchmark(place.benchmark)
         if rules is None:
@@ -615,7 +615,7 @@ def _insert(document: dict[str, Any], draft: Draft, place: RulePlace, said: Mapp
 
 def _make_leaf(draft: Draft, place: RulePlace, said: Mapping[str, Said]) -> _Leaf:
     """Combine sources with equal values. If neither of two values is stricter, the first source counts. Sources that
-    were not read have their values of the previous round."""
+    were not read keep their values of the previous round."""
     before = _find_base(draft.base, place)
     new = before is None or (place.benchmark and place.benchmark not in draft.base.benchmarks)
     left = {} if before is None or new or place.name == "accuracy_files" else _list_said(before)

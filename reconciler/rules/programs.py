@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 
 class ProgramReference(Struct, frozen=True):
-    """Contribution to the spec reference. ``groups``: (title, where it is written, model, prefix of its settings);
-    ``free``: groups of free names; ``recorded``: fields whose settings have another name."""
+    """A program's part of the spec reference. ``groups``: (title, where it is written, model, prefix of its settings);
+    ``free``: groups whose names the user chooses; ``recorded``: fields whose settings have another name."""
 
     groups: tuple[tuple[str, str, Any, str], ...]
     free: tuple[str, ...] = ()
@@ -73,7 +73,7 @@ class Program(Protocol):
         """Return each ``Problem`` that would cause a submission of the declared cells to be refused at the end."""
 
     def examine_client(self, locations: Mapping[str, str], root: Path) -> Iterator[tuple[str, bool, str]]:
-        """Yield (text, whether it is missing, fix) for the client that a run of these locations starts."""
+        """Yield (text, whether it is missing, fix) for the client that a run with these locations starts."""
 
     def build_client_config(
         self,
@@ -163,7 +163,7 @@ def load_program(name: str) -> Program:
 
 
 def load_programs() -> Iterator[Program]:
-    """Load all programs, for when only a program itself can recognise its data."""
+    """Load all programs, for data that only the program itself can recognise."""
     return map(load_program, PROGRAMS)
 
 

@@ -42,7 +42,8 @@ from reconciler.rules.ruleset import SECTION, BenchmarkRules, Fields, Ruleset, n
 
 _T = TypeVar("_T", bound=Struct)
 
-# Sections that are one value with its source: attributes of the ruleset. Those with a default are optional.
+# Sections that consist of one value with its source, and become attributes of the ruleset. Those with a default are
+# optional.
 SECTIONS = {item.name: item for item in fields(Ruleset) if SECTION in getattr(item.type, "__metadata__", ())}
 _REQUIRED = tuple(name for name, item in SECTIONS.items() if item.required)
 _SECTIONS = ("round", "layout", "general", "scenarios", "benchmarks", "earlier", *SECTIONS)
@@ -72,7 +73,7 @@ def check_form(document: Any) -> None:
 
 
 def check_divisions(divisions: Any) -> None:
-    """Check which demands bind which division."""
+    """Check the names of the divisions, and of the demands that bind each."""
     _check_names("divisions", _mapping("divisions", divisions), DIVISIONS, "division")
     for division, demands in divisions.items():
         _check_names(f"divisions.{division}", _mapping(f"divisions.{division}", demands), _DEMANDS, "demand")
@@ -242,8 +243,8 @@ def _locate(error: RoundFileError, files: Mapping[str, bytes]) -> RoundFileError
 
 
 def _find_line(node: Any, place: str, depth: int = 0, line: int = 1) -> tuple[int, int]:
-    """Return how many parts of the dotted path exist, and the line of the last one. A place omits the sources between a
-    section and its value, and names may contain dots."""
+    """Return how many parts of the dotted path exist, and the line of the last of them. A place omits the sources
+    between a section and its value, and names may contain dots."""
     best = (depth, line)
     if isinstance(node, SequenceNode):
         below = [(str(number), item.start_mark.line, item) for number, item in enumerate(node.value)]
@@ -275,13 +276,14 @@ def extend_round(base: Mapping[str, Any], own: Mapping[str, Any]) -> Mapping[str
 
 
 def _without_stated(base: Mapping[str, Any], own: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Drop the later round's earlier benchmarks that this round states itself."""
+    """Drop those earlier benchmarks of the later round that this round states itself."""
     earlier = {name: entry for name, entry in base.get("earlier", {}).items() if name not in own.get("benchmarks", {})}
     return {**base, "earlier": earlier} if "earlier" in base else base
 
 
 def _keep_as_earlier(kept: Mapping[str, Any], base: Mapping[str, Any], path: str) -> Mapping[str, Any]:
-    """Keep a removed benchmark, because it may still be entered in a division that accepts those of earlier rounds."""
+    """Keep a removed benchmark, because it may still be entered in a division that accepts benchmarks of earlier
+    rounds."""
     section, _, name = path.partition("/")
     if section != "benchmarks" or "/" in name:
         return kept

@@ -50,7 +50,7 @@ OTHER_FIELDS = (
     "most_file_bytes",
     "token_latency_scaling_factor",
 )
-# Values for all scenarios of a benchmark: a value for a single scenario would never be read.
+# Values that apply to all scenarios of a benchmark; one for a single scenario would never be read.
 UNDIVIDED_FIELDS = frozenset({"cell_documents", "compliance_tests", "most_file_bytes", *keys.SEEDS})
 FIELDS = frozenset(SETTING_FIELDS + DEMAND_FIELDS + OTHER_FIELDS)
 
@@ -74,7 +74,7 @@ class RoundFileError(ReconcilerError):
 
 
 class Ignored(Struct, frozen=True):
-    """A source's value that does not count, with the reason: it is an evident error or was superseded."""
+    """A source's value that does not count, with the reason, such as an evident error or a newer statement."""
 
     source: str
     value: Any

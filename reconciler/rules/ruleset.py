@@ -166,8 +166,8 @@ class BenchmarkRules(Struct, frozen=True, dict=True):
         )
 
     def find_presence(self, category: str, scenario: str) -> Presence:
-        """Return whether a scenario is required, optional or forbidden. ``category``: the system's: datacenter, edge,
-        or both joined by a comma (a separate table)."""
+        """Return whether a scenario is required, optional or forbidden. ``category``: the system's category:
+        datacenter, edge, or both joined by a comma, which have a separate table."""
         table = self.tables.get(normalise_category(category), ScenarioTable())
         if scenario in table.required:
             return Presence.REQUIRED

@@ -1,5 +1,5 @@
-"""Adapters: data that describe how to start a published harness. ``adapters/`` contains one for each supported harness;
-users may add their own to the specs, in files with ``kind: Adapter``."""
+"""Adapters: data that describes how to start a published harness. ``adapters/`` contains one for each supported
+harness; users may add their own to the specs, in files with ``kind: Adapter``."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from reconciler.storage.files import has_path
 
 _FOLDER = Path(__file__).parent / "adapters"
 KIND = "Adapter"
-_WORDS = ("system", "scenario")  # of a cell
+_WORDS = ("system", "scenario")  # words that come from a cell
 Scenario = Literal["SingleStream", "MultiStream", "Server", "Offline", "Interactive"]
 
 
@@ -113,14 +113,14 @@ class HarnessAdapter:
     def __init__(self, document: AdapterDocument, tree: MapNode) -> None:
         self.name = document.metadata.name
         self.known = document.adapter
-        self.file = tree.origin.file  # that of its settings' origins
+        self.file = tree.origin.file  # the name that its settings' origins have
         self.origin = find_position(tree, ("metadata", "name"))[1]
         self._tree = tree
         self.is_shipped = self.file == f"adapter {self.name}"
 
     @property
     def round(self) -> str:
-        """The round whose published code this is about; "" if it is not the code of one round."""
+        """The round whose published code this describes; "" if it is not the code of a single round."""
         found = re.search(r"inference_results_(v\d+\.\d+)", self.known.source)
         return found[1] if found else ""
 
@@ -132,7 +132,8 @@ class HarnessAdapter:
         return next(filter(None, found), [])
 
     def find_partners(self, checkout: Path) -> list[Path]:
-        """Find the folders with this code of any submitter: a checkout itself, or those below it or its closed/."""
+        """Find the folders in which any submitter has this code: a checkout itself, or folders below it or below its
+        closed/."""
         needed = self.known.needs.command if re.fullmatch(r"closed/\w+", self.known.folder or "") else []
         needed = [path for path in needed if "{" not in path]
         levels = ([checkout], [*checkout.glob("closed/*"), *checkout.glob("closed/*/src")], checkout.glob("*"))
@@ -140,20 +141,22 @@ class HarnessAdapter:
         return next(filter(None, found), []) if needed else []
 
     def names_folder(self, folder: Path, benchmark: str) -> bool:
-        """Return True if a folder has the name of the one with a benchmark's code, where others have other folders."""
+        """Return True if a folder is named like the one with a benchmark's code, in a harness in which other benchmarks
+        have other folders."""
         end = "".join((self.known.folder or "").partition("{")[1:])
         return bool(end) and folder.match(fill_words(end, self.known.benchmarks[benchmark].words))
 
     def list_missing(self, folder: Path, benchmark: str, words: Mapping[str, str]) -> list[str]:
-        """List the files that the command needs for a benchmark but that a folder does not have."""
+        """List the files that the command needs for a benchmark and that a folder lacks."""
         return [path for path in self.list_needs(benchmark, "command", words) if not has_path(folder, path)]
 
     def fits_folder(self, folder: Path, benchmark: str) -> bool:
-        """Return True if a folder can be that of a benchmark's code, which needs files if others have other folders."""
+        """Return True if a folder may contain a benchmark's code. If other benchmarks have other folders, it must have
+        files that the code needs."""
         return "{" not in (self.known.folder or "") or not self.list_missing(folder, benchmark, {})
 
     def name_folder(self, benchmark: str) -> str:
-        """Return the folder of a benchmark's code in a whole checkout."""
+        """Return the folder with a benchmark's code in a whole checkout."""
         return fill_words(self.known.folder or "", self.known.benchmarks[benchmark].words)
 
     def make_block(self, benchmark: str) -> Block:
@@ -176,7 +179,7 @@ class HarnessAdapter:
         return next((why for name, why in known.unsupported.items() if name == scenario), "") if known else ""
 
     def describe_code(self, benchmark: str) -> str:
-        """Describe the published folder to name as the code."""
+        """Describe the published folder that the user should name as the code."""
         source = " ".join(self.known.source.split())
         return f"{folder} of {re.split('[,:]', source)[0]}" if (folder := self.name_folder(benchmark)) else source
 
@@ -229,8 +232,8 @@ def is_adapter(tree: MapNode) -> bool:
 
 
 def correct_kind(tree: MapNode) -> tuple[MapNode, list[Problem]]:
-    """Return the file with the kind that it means, and the problem, if its kind is misspelled but closer to an
-    adapter's than to a spec's."""
+    """If a file's kind is misspelled, but closer to an adapter's than to a spec's, return the file with the intended
+    kind, and the problem."""
     node = tree.items.get("kind")
     value = getattr(node, "value", None)
     if not isinstance(node, ScalarNode) or not isinstance(value, str) or value == KIND:
@@ -286,7 +289,7 @@ def _check_benchmarks(adapter: HarnessAdapter, tree: MapNode) -> Iterator[Proble
     """Check that the names are official ones, and that no benchmark is also an unsupported one."""
     free = adapter.is_shipped or any(RESULTS in adapter.make_block(name) for name in adapter.known.benchmarks)
     for part in ("benchmarks", "unsupported"):
-        for name in getattr(adapter.known, part) if not free else ():  # those of another program have its names
+        for name in getattr(adapter.known, part) if not free else ():  # another program names its own
             if not any(name in load_ruleset(each).benchmarks for each in reversed(list_rounds())):
                 where = ("adapter", part, name)
                 fix = give_advice(name, sorted(load_ruleset(list_rounds()[-1]).benchmarks))
@@ -328,7 +331,7 @@ def _find_meant(where: Sequence[int | str]) -> str | None:
 
 
 def _list_fields(group: type[Group], where: Sequence[str]) -> list[str]:
-    """List the fields of the group at a place in an adapter."""
+    """List the fields of the group at a position in an adapter."""
     names = iter(where)
     for name in names:
         inner = next((f.annotation for n, f in group.model_fields.items() if (f.alias or n) == name), None)
@@ -360,7 +363,7 @@ def name_adapters(own: Iterable[HarnessAdapter]) -> dict[str, HarnessAdapter]:
 
 
 def check_names(own: Iterable[HarnessAdapter]) -> Iterator[Problem]:
-    """Report each adapter whose name another one has."""
+    """Report each adapter whose name another adapter already has."""
     first: dict[str, Origin] = {}
     for adapter in own:
         there = first.setdefault(adapter.name, adapter.origin)

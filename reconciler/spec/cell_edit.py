@@ -1,4 +1,4 @@
-"""Edit settings of a cell, or points of a curve, in a spec's text: for trials, and for the patch that a search
+"""Edit a cell's settings, or a curve's points, in a spec's text: for trials, and for the patch that a search
 proposes."""
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def edit_cell(sources: Sequence[Source], cell: Cell, settings: Sequence[tuple[st
 
 
 def edit_source(source: Source, text: str) -> Source:
-    """Return the source with another text."""
+    """Return the source with its text replaced."""
     return replace(source, text=text, blob=compute_blob_id(text.encode()))
 
 
@@ -68,7 +68,7 @@ def get_path(cell: Cell) -> tuple[str, ...]:
 
 
 def has_path(source: Source, path: Sequence[str]) -> bool:
-    """Return True if a file contains something at a path."""
+    """Return True if a file has anything at a path."""
     try:
         _, depth = find_deepest(compose(source.text), path)
     except EditError:

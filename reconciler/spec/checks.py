@@ -21,8 +21,8 @@ from reconciler.spec.names import find_nearest, give_advice
 from reconciler.spec.quantities import show_quantity
 from reconciler.spec.validation import explain_foreign
 
-# Missing code of declared commands. Only `validate` checks this: a clone without the code renders the same tree, and a
-# folder outside the repository may be on another machine.
+# Missing code of declared commands. Only `validate` checks this, since a clone without the code renders the same tree,
+# and a folder outside the repository may be on another machine.
 
 _PLACES_OF_CODE = tuple(f"{part}.{name}" for part in (HARNESS, SERVICE, BUILD) for name in ("code", "configs"))
 
@@ -56,7 +56,7 @@ def _list_places(declared: Declared) -> Iterator[tuple[str, str, Value, str]]:
                     yield cell.cell.benchmark, name, setting, str(path)
 
 
-# Check the dataset and model settings of built-in benchmarks: an unknown one would only change the key, and a wrong
+# Check the dataset and model settings of built-in benchmarks. An unknown one would only change the key, and a wrong
 # value would be reported only when a child process reads it.
 
 # Add an MLPerf benchmark's defaults for values that the spec does not set: official name, weights, types.
@@ -136,7 +136,7 @@ _OF_MODELS: Mapping[str, Any] = {
 
 
 def check_benchmark_settings(settings: Block) -> Iterator[Problem]:
-    """Check the settings of a built-in benchmark; only a user's own benchmark file defines what it reads."""
+    """Check the settings of a built-in benchmark. What a user's own benchmark reads is defined only in its file."""
     if "benchmark.path" in settings or not any(".settings." in name for name in settings):
         return
     facts = _find_facts(settings)
@@ -217,7 +217,7 @@ def check_cell(settings: Block) -> Iterator[Problem]:
 
 
 def _check_weights(settings: Block, backend: str, facts: BackendFacts) -> Iterator[Problem]:
-    """Refuse a model with weights of fewer bits than this backend reads."""
+    """Refuse a model whose weights have fewer bits than this backend can read."""
     if "model.settings.weights" not in settings:
         return
     asked = settings["model.settings.weights"][0]
@@ -239,7 +239,7 @@ def _check_model(settings: Block, backend: str, facts: BackendFacts) -> Iterator
     """Refuse a built-in benchmark that this backend cannot compute. A command is not checked."""
     name = get_text(settings, "benchmark.code")
     known = _find_facts(settings)
-    if known is None and name in BENCHMARKS and "benchmark.official" in settings:  # such as digits
+    if known is None and name in BENCHMARKS and "benchmark.official" in settings:  # such as the benchmark digits
         entered = find_benchmark_facts(get_text(settings, "benchmark.official"))
         known = entered if entered is not None and entered.computed == "network" else None
     if known is None or "benchmark.path" in settings or COMMAND in settings or can_compute(facts, known):
@@ -275,8 +275,8 @@ def _check_order(settings: Block, lower: str, upper: str) -> Iterator[Problem]:
 
 
 def _quantized(facts: BackendFacts, precision: str) -> str:
-    """Suggest a fix for int8, which is a property of the model: a backend that builds engines follows its Q/DQ
-    nodes."""
+    """Suggest a fix for int8, which is a property of the model, since a backend that builds engines follows the model's
+    Q/DQ nodes."""
     if precision != "int8" or not facts.builds_engine:
         return ""
     return (

@@ -72,10 +72,11 @@ BUILD_PLACEHOLDERS = (
 )
 SERVICE_PLACEHOLDERS = (*BUILD_PLACEHOLDERS, "engine", "port", "service_url")
 _WITH_SERVICE = ("port", "service_url")
-_OF_POINTS = ("client_python", "client_config")  # of the command that starts the official Endpoints client
+_OF_POINTS = ("client_python", "client_config")  # placeholders of the command that starts the official Endpoints client
 _TELLING = (*_WITH_SERVICE, "client_config")  # placeholders that contain the service's address
-# Further names in {name:+text}, conditions for parts of a command. The end of a system's name (_MaxQ) is one, too.
-_ENDINGS = ("_MaxQ", "_MaxP", "_TRT")  # usual ones: another that is similar is a mistake
+# Further names in {name:+text}, which makes a part of a command conditional. The end of a system's name (_MaxQ) may
+# also be used.
+_ENDINGS = ("_MaxQ", "_MaxP", "_TRT")  # the usual ones; a similar but different name is a mistake
 _OF_RUNS, _OF_SCENARIOS = (ACCURACY, PERFORMANCE), tuple(SCENARIOS)
 _OF_SCORES = (SCORE_COMMAND, "harness.code", "harness.configs", "harness.cwd", "harness.image", "harness.timeout")
 _TEXTS = (COMMAND, SCORE_COMMAND, "harness.cwd", "harness.logs", "harness.outputs", "harness.user_conf_at")
@@ -161,7 +162,7 @@ def _below(settings: Block, block: str) -> dict[str, LayeredSetting]:
 
 
 def _without_command(own: Mapping[str, LayeredSetting], noun: str, example: str) -> Iterator[Problem]:
-    """Report a block without a command once, if it has any other setting."""
+    """Report a block that has settings but no command, once."""
     for setting in itertools.islice(own.values(), 1):
         fix = f"write '{noun}: {{command: {example}}}', or remove the rest"
         yield setting.make_problem(f"{noun} has no command", fix)
@@ -204,7 +205,8 @@ def _service(settings: Block, asking: Iterable[LayeredSetting]) -> Iterator[Prob
 
 
 def _find_unused_files(settings: Block, texts: str, *, scored: bool) -> Iterator[Problem]:
-    """Report files and folders prepared for a command without a matching placeholder: it would not use them."""
+    """Report files and folders that are prepared for a command without a placeholder for them, since it would not use
+    them."""
     command = settings[COMMAND][0]
     results = _results(settings)
     yield from _unnamed_model(settings)

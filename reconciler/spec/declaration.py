@@ -1,4 +1,4 @@
-"""Convert a validated document to a ``Declared`` submission: resolve references and apply layers."""
+"""Convert a validated document to a ``Declared`` submission, resolving references and applying layers."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ _FIX = "use a separate folder, such as `tree: submission`, or omit it for .recon
 
 def find_misplaced_tree(written: str, root: Path) -> tuple[str, str] | None:
     """Return the problem with a tree at ``written``, which may not mix with the repository's own files, and the fix;
-    None if there is no problem."""
+    None if there is none."""
     top, tree = root.resolve(), (root / written).resolve()
     if tree == RepositoryPaths(top).tree:
         return None
@@ -193,9 +193,9 @@ PREPARED = "preprocessed_data/mlperf-reconciler"
 
 
 def add_scratch_places(block: Block, files: BenchmarkFiles, variables: Variables, looked: dict[str, bool]) -> None:
-    """Set a missing ``dataset.path`` or ``model.path`` to the first place that exists, else to the first place, and
-    record all places searched. Locations never enter a key: another machine only searches other places. ``looked``:
-    updated with the existence of each place. Raises UnfitError if the variable is not an absolute path."""
+    """Set a missing ``dataset.path`` or ``model.path`` to the first place that exists (if none does, to the first one),
+    and record all places searched. Locations never enter a key, since another machine merely searches other places.
+    ``looked``: updated with the existence of each place. Raises UnfitError if the variable is not an absolute path."""
     root, origin = _find_root(variables, looked)
     for kind, places in (("dataset", files.datasets), ("model", files.models)):
         if f"{kind}.path" in block:
@@ -209,7 +209,7 @@ def add_scratch_places(block: Block, files: BenchmarkFiles, variables: Variables
 
 
 def _find_root(variables: Variables, looked: dict[str, bool]) -> tuple[str, Origin]:
-    """Return the scratch space as a location would be written: by its variable if that is set."""
+    """Return the scratch space as a spec would write its location: as the variable, if that is set."""
     named = variables.environment.get(SCRATCH_VARIABLE)
     try:
         chosen = choose_scratch(named, lambda path: _is_there(path, looked))
@@ -238,10 +238,10 @@ _SCENARIO_ORDER = {name: index for index, name in enumerate(SCENARIOS)}
 
 
 class Declaring:
-    """Conversion of one document to cells, which collects all problems.
+    """Converts one document to cells, and collects all problems.
 
     ``complete``: every file could be read, so a missing name is not declared anywhere. ``refused``: paths of values
-    that were already refused; if there are none, a missing value was not written.
+    that were already refused; if it is empty, a missing value was never written.
     """
 
     def __init__(
@@ -271,7 +271,7 @@ class Declaring:
         self._adapters = name_adapters(adapters)
         self._refused = refused
         self._blocks = self._resolve_defaults()
-        self._cut: set[str] = set()  # systems that extend something wrong, so that inherited settings are unknown
+        self._cut: set[str] = set()  # systems that extend something wrong, so that their inherited settings are unknown
         self._chains = self._order_systems()
         self._hardware = self._resolve_systems()
         self.systems = {name: self._system(name, block) for name, block in self._hardware.items()}
@@ -280,7 +280,7 @@ class Declaring:
         self._shared: dict[tuple[str, str], Block] = {}
 
     def declare(self, files: tuple[SpecFile, ...]) -> Declared:
-        """Return the declared submission. Raises nothing: it may be used only if ``problems`` is empty."""
+        """Return the declared submission, which may be used only if ``problems`` is empty. Raises nothing."""
         entered = sorted((*self._cells(), *self._program_cells()), key=lambda item: _sorting(item.cell))
         cells, unfit = expand_backgrounds(entered)
         self.problems += unfit if self.sound else ()
@@ -409,7 +409,7 @@ class Declaring:
         return tuple(other for other in self.spec.systems[name].extends or () if other in self.spec.systems)
 
     def _resolve_systems(self) -> dict[str, Block]:
-        """Return the fields of each system, on top of those of the systems that it extends."""
+        """Return the fields of each system, layered on top of the fields of the systems that it extends."""
         own = {}
         for name, system in self.spec.systems.items():
             where = ("spec", "systems", name)
@@ -497,7 +497,7 @@ class Declaring:
         return self._shared[system, benchmark]
 
     def _multiply_rates(self, block: Block, system: DeclaredSystem) -> None:
-        """Multiply rates per accelerator to rates of the whole system; the original value is kept as overridden."""
+        """Convert rates per accelerator to rates of the whole system; the original value is kept as overridden."""
         for name, layers in block.items():
             written = str(layers[0].value.value)
             if not name.endswith(TARGET_QPS) or not written.endswith(PER_ACCELERATOR):
@@ -534,7 +534,7 @@ class Declaring:
         return block
 
     def _adapt(self, name: str, block: Block) -> Block:
-        """Return the block on top of the adapter's settings for this benchmark."""
+        """Layer the block on top of the adapter's settings for this benchmark."""
         if ADAPTER not in block:
             return block
         chosen, benchmark = get_text(block, ADAPTER), get_text(block, "benchmark.official", name)
@@ -626,7 +626,7 @@ class Declaring:
     def _check_declared(self, name: str, section: str, where: tuple[str, ...]) -> None:
         names = self._names(section)
         if not names and not self.sound:
-            return  # the section itself is in another file, or misspelt
+            return  # the section itself is in another file, or is misspelt
         if name not in names and self._complete:
             noun = section.removesuffix("s")
             self.complain(
@@ -665,8 +665,8 @@ class Declaring:
         )
 
     def _find_needs(self, cell: Cell, block: Block, where: tuple[str, ...]) -> dict[str, str]:
-        """Find the files that the adapter's commands need; a command of the user's own needs none of them. Report a
-        scenario that the adapter's command does not run."""
+        """Find the files that the adapter's commands need; the user's own commands need none of them. Report a scenario
+        that the adapter's command does not run."""
         adapter = self._adapters.get(get_text(block, ADAPTER))
         official = get_text(block, "benchmark.official", cell.benchmark)
         if adapter is None or official not in adapter.known.benchmarks:

@@ -1,9 +1,9 @@
 """A declared submission: all files merged, layers applied, units converted, and every value with its origin.
 
 A cell's settings are a mapping from a dotted path to a value, as `show` prints them: the path of a field as declared in
-``models``, or the name in its declaration (``RecordedAs``). The field's type defines the unit of the value. It contains
-only values that a layer sets, apart from benchmark.official and benchmark.code (or path), which are always set. These
-names have no field:
+``models``, or the name that its declaration gives (``RecordedAs``). The field's type defines the unit of the value. It
+contains only values that a layer sets, apart from benchmark.official and benchmark.code (or path), which are always
+set. These names have no field:
 
     benchmark.path                  a user's own file, instead of benchmark.code
     dataset.looked_for, model.looked_for    places searched in the scratch space for a path that is not declared

@@ -1,4 +1,4 @@
-"""Edit a user's spec and keep every other byte: comments, order, quotes, indentation, line ends.
+"""Edit a user's spec and keep every other byte: comments, order, quotes, indentation and line ends.
 
 ruamel.yaml locates a value; only that span of the text is replaced, or one line (one entry of a ``{…}``) is added. The
 result is read again, and refused unless it differs from the original in exactly the requested value.
@@ -22,7 +22,7 @@ from ruamel.yaml.nodes import MappingNode, ScalarNode
 from reconciler.errors import SpecError
 from reconciler.spec.nodes import Number, convert_plain, parse, resolve
 
-# `fmt`: a standard format for specs. It changes only insignificant text: the result must read the same.
+# `fmt`: a standard format for specs. It changes only insignificant text, so the result must read the same.
 
 _BLOCK_TEXT = re.compile(r":[ \t]*[|>][-+0-9]*[ \t]*(#.*)?$", re.MULTILINE)
 
@@ -406,7 +406,7 @@ def _insert_flow(text: str, node: MappingNode, entry: str) -> str:
 
 
 def _find_end(node: Any, key: Any = None) -> int:
-    """Find the end of the node's own text; the parser's end mark of a block is after the comments that follow."""
+    """Find the end of the node's own text, since the parser's end mark of a block is after the comments that follow."""
     if _empty(node) and key is not None:
         return int(key.end_mark.index) + 1
     if isinstance(node, MappingNode) and not node.flow_style and node.value:

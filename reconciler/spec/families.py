@@ -16,8 +16,8 @@ from ruamel.yaml import YAML
 from reconciler.resource.canonical import show_decimal
 
 _FILE = Path(__file__).with_name("starting_values.yaml")
-# Where a name states the number of accelerators, the surest place first; \0 replaces the accelerator in it. A suffix,
-# such as _TRT or _MaxQ, may follow.
+# Where a name may state the number of accelerators, the most reliable place first; \0 stands for the accelerator. A
+# suffix such as _TRT or _MaxQ may follow.
 _COUNTS = (
     r"(?<![a-z0-9])(\d{1,3})x[_-]?\0",
     r"x(\d{1,3})\0",
@@ -27,9 +27,9 @@ _COUNTS = (
     r"[-_](\d{1,3})\b",
 )
 _CARD = re.compile(r"(?<![a-z])(PCIe|NVL)(?![a-wyz0-9])", re.IGNORECASE)
-# Families with modules as well as cards, which are slower.
+# Families that have modules and also cards, which are slower.
 _BOTH = {"H200", "H100"}
-# Families of modules: a name with more of them than a node has is that of several nodes.
+# Families of modules. A name with more modules than a node has means several nodes.
 _MODULES = re.compile(r"(GB|B|H|MI)\d")
 # Family → the start of its accelerator's name in the driver, "" for a CPU, and the usual number per node; the first
 # match is used.
@@ -116,22 +116,22 @@ def names_accelerator(system: str, accelerator: str) -> bool:
 
 
 def _as_people_write(family: str) -> str:
-    """Return a pattern for any spelling of a family; a short name, such as T4, must be a word, but may follow 8x. The x
-    of mi300x8 is that of its name and of its number. GH200 is no H200."""
+    """Return a pattern for any spelling of a family. A short name such as T4 must be a separate word, but may follow
+    8x. The x of mi300x8 belongs both to the name and to the number. GH200 is not an H200."""
     *parts, last = re.findall(r"[A-Z]+[a-z]*|\d+", family)
     words = r"[ _-]?".join([*parts, r"(?:X(?!\d)|(?=x\d))" if last == "X" else last])
     return rf"(?<!G){words}(?!\d)" if len(family) > 3 else rf"(?:(?<![a-z0-9])|(?<=\dx)){words}(?!\d)"
 
 
 def find_chip(accelerator: str) -> Family | None:
-    """Find a family with one accelerator, by the driver's name of it. Cards with lower power are different chips."""
+    """Find a family with one accelerator, by the driver's name for it. Cards with lower power are different chips."""
     found = (name for name, (driver, _) in _HARDWARE.items() if driver and accelerator.startswith(driver))
     name = next(found, None) if not _CARD.search(accelerator) else None
     return Family(name, accelerator, 1) if name else None
 
 
 def find_starting_value(family: Family, official: str, scenario: str) -> StartingValue | None:
-    """Find a starting value; None if no closed result of such a system is known."""
+    """Find a starting value; None if no result of such a system in the closed division is known."""
     found = _load().get(family.name, {}).get(official, {}).get(scenario)
     if found is None:
         return None

@@ -1,6 +1,6 @@
 """The types of single fields: how each is read (``scalars``, ``quantities``), and its schema for editors.
 
-An optional field is None only if it is missing: its reader refuses an explicit null.
+An optional field is None only if it is missing, since its reader refuses an explicit null.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ _UNPRINTABLE = re.compile(
 
 class Source(Struct, frozen=True):
     """A file as read. ``name``: its path relative to the repository; ``blob``: the git blob id of its bytes. ``named``:
-    whether the file itself was named, not its folder."""
+    whether the file itself was named rather than its folder."""
 
     name: str
     text: str
@@ -99,7 +99,7 @@ def leads_out(path: Path, root: Path) -> bool:
     """Return True if a path in the repository leads to a file outside, or to one of git's own. A branch's author
     controls its links, and a reader of its spec must be shown only files of that branch."""
     if Path(make_written_name(path, root)).is_absolute() or ".." in Path(make_written_name(path, root)).parts:
-        return False  # written as a path outside, so it is the user's choice
+        return False  # the path as written is already outside, so it is the user's choice
     top, found = _resolve(root), _resolve(path)
     return not found.is_relative_to(top) or ".git" in found.relative_to(top).parts
 
@@ -110,7 +110,7 @@ def refuse_link(name: str) -> Problem:
 
 
 def is_spec_text(text: str) -> bool:
-    """Return True if a file claims to be a spec, or has parts of one; no line of any other file is quoted."""
+    """Return True if a file claims to be a spec, or has parts of one. Lines of any other file are never quoted."""
     return _SPEC_LINE.search(text) is not None
 
 

@@ -18,7 +18,7 @@ def _empty_is_a_group(value: Any) -> Any:
 
 
 class RecordedAs(str):
-    """Mark of a field whose value has another name among the settings than its path in the spec."""
+    """Marks a field whose value is named differently among the settings than its path in the spec."""
 
     __slots__ = ()
 
@@ -54,12 +54,12 @@ class Group(BaseModel):
         return [name for name, field in cls.model_fields.items() if UNREAD in field.metadata]
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
-        """Return the group itself: it is immutable, so pydantic need not copy it as a default for each cell."""
+        """Return the group itself. It is immutable, so pydantic need not copy it as a default for each cell."""
         return self
 
 
 def read_by(part: str) -> FieldReader:
-    """Mark a field that an optional part reads: it is refused if the part was removed."""
+    """Mark a field that an optional part reads, so that it is refused if the part was removed."""
 
     def refuse_where_removed(value: Any) -> Any:
         if value and part not in PARTS:

@@ -48,8 +48,8 @@ def get_text(block: Block, name: str, default: str = "") -> str:
 
 
 def flatten(group: Group, node: Node | None, path: str, inside: str = "", *, leave_out: Collection[str] = ()) -> Block:
-    """Return every value declared in ``group``, by flat name. ``node``: the group's node in the tree; ``leave_out``:
-    names of fields to skip."""
+    """Map flat names to the values declared in ``group``. ``node``: the group's node in the tree; ``leave_out``: names
+    of fields to skip."""
     block: Block = {}
     if not isinstance(node, MapNode):
         return block
@@ -130,14 +130,14 @@ def break_cycles(
     section: str, field: str, below: Mapping[str, tuple[str, ...]], origins: Mapping[str, Value]
 ) -> tuple[dict[str, tuple[str, ...]], list[Problem]]:
     """Return ``below`` without cycles, and a problem for each cycle. ``field``: the field in which the entries of a
-    section refer to each other; ``origins``: its place in each entry."""
+    section refer to each other; ``origins``: the place of that field in each entry."""
     free = dict(below)
     problems = []
     while True:
         try:
             TopologicalSorter(free).prepare()
         except CycleError as error:
-            # graphlib lists the cycle from the used name to its user.
+            # graphlib lists the cycle in the order from a used name to its user.
             circle = list(reversed(error.args[1]))[:-1]
             first = min(range(len(circle)), key=lambda index: origins[circle[index]].origin)
             circle = circle[first:] + circle[:first]

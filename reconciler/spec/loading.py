@@ -98,7 +98,7 @@ def _twice(path: str, first: Node, second: Node) -> Problem:
     return here.make_problem(path, message, fix)
 
 
-# Indentation errors in valid YAML: a name is one level too deep or too shallow, and is read as the name of a system, a
+# Indentation errors in valid YAML: a name that is one level too deep or too shallow is read as the name of a system, a
 # benchmark or a block.
 
 _OF_SPEC = frozenset(models.Spec.model_fields)
@@ -119,7 +119,7 @@ class IndentationMistake(Struct, frozen=True):
 
 
 def find_indentation_errors(root: MapNode) -> list[IndentationMistake]:
-    """Find settings at places where names of the user's own belong."""
+    """Find settings at places that are meant for names chosen by the user."""
     return list(_list_indentation_mistakes(root))
 
 
@@ -240,7 +240,7 @@ def read(paths: Sequence[Path], root: Path, environment: Mapping[str, str]) -> R
 def load_adapters(root: Path) -> list[HarnessAdapter]:
     """Load the adapters in a repository's ``specs/``. Raises SpecError if a file there is wrong."""
     sources, _ = read_sources([root / "specs"], root)
-    _, _, adapters, problems = _parse([source for source in sources if not source.named])  # not a file called specs
+    _, _, adapters, problems = _parse([source for source in sources if not source.named])  # ignores a file called specs
     if problems:
         raise SpecError(problems)
     return adapters
@@ -352,7 +352,7 @@ def _find_no_spec(
 
 
 def _refuse_other_file(source: Source, wrong: Sequence[Problem]) -> list[Problem]:
-    """Return problems of a file that is not a spec without quoting it, since it may contain anything."""
+    """Return the problems of a file that is not a spec, without quoting it, since it may contain anything."""
     words = frozenset(_WORD.findall(source.text))
     said = (f"{problem.message} {problem.fix} {problem.path}" for problem in wrong)
     if wrong and not any(words.intersection(_WORD.findall(text)) for text in said):

@@ -1,4 +1,4 @@
-"""Environment variables in location fields, and values that no field may contain: other variables, and secrets."""
+"""Environment variables in location fields, and values that no field may contain: other variables and secrets."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Variables(Struct, frozen=True):
         return expanded
 
     def _refuse(self, name: str, sent: bool) -> None:
-        """Refuse secrets: a spec may come from a pull request, which must not decide what is shown or sent."""
+        """Refuse secrets, since a spec may come from a pull request, which must not decide what is shown or sent."""
         if _SECRET_VARIABLE.search(name):
             fix = "use a variable with a location; write secrets as {from_env: NAME}"
             raise UnfitError(f"the environment variable {name} looks like a secret, not a location", fix)
@@ -101,7 +101,7 @@ def explain_unset(name: str) -> UnfitError:
 
 
 def find_users(root: MapNode, names: Collection[str]) -> dict[str, Origin]:
-    """Return the first place that uses each variable."""
+    """Map each variable to the first place that uses it."""
     found: dict[str, Origin] = {}
     for _, _, node in _walk(root, ()) if names else ():
         for name in _VARIABLE.findall(node.value) if isinstance(node.value, str) else ():

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable
 
 _LISTED = 12
-# Values' names in other tools.
+# Names that other tools use for values.
 _ELSEWHERE = {
     "trt": "tensorrt",
     "onnx": "onnxruntime",

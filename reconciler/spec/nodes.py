@@ -96,7 +96,7 @@ def parse(text: str, file: str) -> tuple[MapNode | None, list[Problem]]:
         for event in parse_events(text):
             builder.take(event)
     except (MarkedYAMLError, YAMLError, UnicodeError) as error:
-        if builder.begins_odd:  # a space that the parser takes for a letter shifts what it expects in the next line
+        if builder.begins_odd:  # a space that the parser takes for a letter changes what it expects in the next line
             return None, builder.problems
         return None, [*builder.problems, make_syntax_problem(error, text, file)]
     except _TooMuch as stop:

@@ -1,4 +1,4 @@
-"""Settings that others ran a published harness with, read from its own configurations: user.conf files, and Python
+"""Settings with which others ran a published harness, read from its own configurations: user.conf files, and Python
 files, which are not executed."""
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from reconciler.spec.families import find_family
 
 class PublishedValue(Struct, frozen=True):
     """``where``: file below the harness's code, and line; ``also``: the batch size there, with its line;
-    ``min_duration``: in ms, if it has one; ``min_query_count``: if it has one, with its line in ``counted``."""
+    ``min_duration``: in ms, if stated; ``min_query_count``: if stated, with its line in ``counted``."""
 
     value: str
     name: str
@@ -69,13 +69,15 @@ def find_published_rate(
 
 
 def list_published_systems(adapter: HarnessAdapter, code: Path, benchmark: str) -> list[str]:
-    """List the systems that the harness's own configuration has settings of for a benchmark, as it names them."""
+    """List the systems for which the harness's own configuration has settings of a benchmark, under the names used
+    there."""
     published, words = adapter.known.published, adapter.known.benchmarks[benchmark].words
     return sorted(_list_systems(published, code, words)) if published is not None else []
 
 
 def names_system(published: Rates, name: str, system: str) -> bool:
-    """Return True if a name in the configuration is that of a system, with or without suffix; "" is that of all."""
+    """Return True if a name in the configuration is the name of a system, with or without suffix. "" stands for all
+    systems."""
     if "{accelerator}" in published.files:
         family = find_family(system)
         if family is None or published.accelerators not in (None, family.count):
@@ -110,7 +112,7 @@ def list_broken_files(adapter: HarnessAdapter, code: Path, benchmark: str, syste
 
 
 def _list_systems(published: Rates, code: Path, words: Mapping[str, str]) -> dict[str, list[Path]]:
-    """Return the name of each system, "" if the files have none, with the files that have its settings."""
+    """Map the name of each system ("" if the files state none) to the files that have its settings."""
     found = _list_files(published, code, words)
     if published.system is None:
         return found
@@ -119,7 +121,7 @@ def _list_systems(published: Rates, code: Path, words: Mapping[str, str]) -> dic
 
 
 def _list_files(published: Rates, code: Path, words: Mapping[str, str]) -> dict[str, list[Path]]:
-    """Return the files by the system that their path names, "" if it names none."""
+    """Group the files by the system that their path names; "" if it names none."""
     found: dict[str, list[Path]] = {}
     for files in (fill_words(each, words) for each in (published.files, published.otherwise) if each and not found):
         pattern = re.escape(files).replace(r"\*", "[^/]*").replace(r"\{accelerator\}", "([^/_]+)")
@@ -137,7 +139,7 @@ def show_pattern(files: str) -> str:
 
 
 def _name_system(published: Rates, section: Section) -> str:
-    """Return the system that a section's own setting names, without the enumeration that it is in."""
+    """Return the system that a section's own setting names, without the name of its enumeration."""
     setting = section.settings.get(published.system or "")
     return str(setting.value).rpartition(".")[2] if setting is not None else ""
 
@@ -150,7 +152,7 @@ class PublishedSetting(Struct, frozen=True):
 
     @property
     def numbers(self) -> str:
-        """The number, or those of a dictionary with their names if they differ; "" if it has none."""
+        """The number, or the numbers of a dictionary, with their names if they differ; "" if there are none."""
         if not isinstance(self.value, dict):
             return show_decimal(self.value) if isinstance(self.value, Decimal) else ""
         inner = {name: each.numbers for name, each in self.value.items() if each.numbers}
@@ -159,15 +161,15 @@ class PublishedSetting(Struct, frozen=True):
 
 
 class Section(Struct, frozen=True):
-    """Settings of one system and variant. ``heading``: the code that names them; "" in a user.conf."""
+    """Settings of one system and variant. ``heading``: the code that names the two; "" in a user.conf."""
 
     heading: str
     settings: Mapping[str, PublishedSetting]
 
 
 def read_sections(code: Path, paths: Sequence[Path]) -> list[Section]:
-    """Read configurations of one kind, of which later ones may refer to earlier ones, except Python that cannot be
-    parsed."""
+    """Read configurations of one kind; later ones may refer to earlier ones. Python that cannot be parsed is
+    skipped."""
     reader = _PythonReader()
     found: list[Section] = []
     for path in paths:

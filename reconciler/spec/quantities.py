@@ -118,7 +118,7 @@ def _wrong_unit(text: str, unit: str, dimension: Dimension) -> UnfitError:
 
 
 def _find_meant(unit: str, dimension: Dimension) -> str:
-    """Return the unit meant by a full name, another case or an abbreviation with a dot; "" for any other word."""
+    """Return the unit that a full name, another case or an abbreviation with a dot means; "" for any other word."""
     word = unit.strip().rstrip(".").casefold()
     same = next((known for known in dimension.units if known.casefold() == word), "")
     meant = same or _MEANT.get(word) or _MEANT.get(word.removesuffix("s")) or ""
@@ -139,7 +139,7 @@ def _sum_parts(text: str) -> str:
 
 
 def _in_nanoseconds(text: str) -> str:
-    """Suggest the value in ms for a long number without unit, which is probably in ns as in LoadGen's own settings."""
+    """Suggest the value in ms for a long number without unit, which is probably in ns, as in LoadGen's own settings."""
     if not text.isdecimal() or len(text) < 6 or len(text) > 15:
         return ""
     return f"; {text} ns, as LoadGen has it, is {show_decimal(Decimal(text) / 10**6)} ms"

@@ -28,7 +28,7 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 _COUNTED = re.compile(r"([1-9][0-9]*) ?[xX\u00d7] ?([A-Z][A-Za-z]{2}.*)")  # "8x NVIDIA H200"
 _WHOLE = re.compile(r"[-+]?[0-9]{1,18}")
 
-# Fields of systems/<name>.json that are derived from other parts of the spec, and so cannot contradict it.
+# Fields of systems/<name>.json that are derived from other parts of the spec, so that they cannot contradict it.
 _SET_ELSEWHERE = {
     "division": "the cell's position in spec.divisions",
     "submitter": "spec.submitter",
@@ -252,7 +252,7 @@ def parse_list_of(noun: str, fix: str) -> Callable[[Any], tuple[str, ...]]:
 
 
 def parse_tests(value: Any) -> Any:
-    """Convert a list of names to a mapping without settings."""
+    """Convert a list of names to a mapping in which none has settings."""
     if isinstance(value, str):
         raise UnfitError(f"expected a list of tests, not {show_quantity(value)}", f"write [{value}]")
     return dict.fromkeys(value) if isinstance(value, list) and all(isinstance(v, str) for v in value) else value

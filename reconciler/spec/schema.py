@@ -114,7 +114,7 @@ _SECTION = 2  # names in the path of a section: spec.benchmarks
 
 
 class SchemaNode(Struct, frozen=True):
-    """``fields``: a group's nodes by name; ``item``: for a group with names of the user's own, a placeholder for them.
+    """``fields``: a group's nodes by name; ``item``: for a group whose names the user chooses, a placeholder for these.
     ``also``: other sections where the field has the same meaning; ``others``: places where a field with the requested
     name has another meaning."""
 
@@ -175,7 +175,8 @@ def _list_sections(path: Sequence[str], root: Node, definitions: Mapping[str, No
 
 
 def complete_path(beginning: str) -> list[str]:
-    """Return the paths that begin with this text, one name longer; without a dot, also the names of fields anywhere."""
+    """Return the paths that begin with this text and are one name longer; for a text without a dot, also the names of
+    fields anywhere."""
     before, dot, last = beginning.rpartition(".")
     names = dict.fromkeys(find_schema_node(before).fields)
     if not dot:
@@ -199,7 +200,7 @@ def _follow(node: Node, parts: Sequence[str], definitions: Mapping[str, Node], w
 
 
 def _list_fields(node: Node, definitions: Mapping[str, Node]) -> Iterator[tuple[tuple[str, ...], Node]]:
-    """Yield (path, node) of every field, shortest paths first; paths omit names of the user's own."""
+    """Yield (path, node) of every field, shortest paths first. Paths omit names that the user chooses."""
     waiting: deque[tuple[tuple[str, ...], Node]] = deque([((), node)])
     seen: set[tuple[str, str]] = set()
     while waiting:
@@ -246,7 +247,7 @@ def _has(node: Node, part: str, definitions: Mapping[str, Node]) -> bool:
 
 
 def _own_names(group: Node) -> Node | None:
-    """Return the schema below names of the user's own; None if the names are fixed."""
+    """Return the schema below names that the user chooses; None if the names are fixed."""
     inner = group.get("additionalProperties")
     if isinstance(inner, dict):
         return inner

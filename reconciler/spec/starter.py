@@ -37,7 +37,7 @@ def render_starter_spec(
 
 
 def render_hardware(read: Proposal) -> Iterator[str]:
-    """Yield the lines of a system's `hardware`."""
+    """Yield the lines of a system's `hardware` group."""
     examples = {"accelerator": "NVIDIA H200", "cpu": "AMD EPYC 9654"}
     for field in ("cpu", "accelerator"):
         value = read.hardware.get(field)

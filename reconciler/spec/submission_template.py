@@ -1,4 +1,4 @@
-"""Render a complete, commented spec for the cells that a submission needs: known values have their source, unknown ones
+"""Render a complete, commented spec for the cells that a submission needs. Known values have their source; unknown ones
 are marked to be filled in."""
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _start(wanted: Wanted, official: str, scenario: str) -> StartingValue | None
             settings = tuple(f"{name}: {value}" for name, value in further.items() if value)
             return StartingValue("target_qps", found.value, "", found.where, "; ".join(filter(None, shown)), settings)
     if "maxq" in wanted.system.lower():
-        return None  # the published results are of full power
+        return None  # the published results were measured at full power
     return find_starting_value(wanted.family, official, scenario) if wanted.family is not None else None
 
 

@@ -68,7 +68,7 @@ def plain_form(text: str) -> str:
 
 
 def find_typographic_quote(text: str) -> str:
-    """Return the typographic quotation mark that a value begins with; "" if it begins with none."""
+    """Return the typographic quotation mark with which a value begins; "" if there is none."""
     return text[0] if text[:1] and text[0] in _QUOTES else ""
 
 
@@ -77,7 +77,7 @@ def _name(character: str) -> str:
 
 
 _C_PARSER = importlib.util.find_spec("_ruamel_yaml") is not None
-_REFUSED_BY_C = "found unexpected ':'"  # of {url: http://host}, valid in YAML 1.2: the slower parser takes over
+_REFUSED_BY_C = "found unexpected ':'"  # for {url: http://host}, which YAML 1.2 allows, so the slower parser takes over
 
 # libyaml's message (a part of it) → our message and the fix.
 _WORDS = (
@@ -234,7 +234,8 @@ def _find_open_quote(text: str, line: int, column: int) -> Any | None:
 
 
 def _stays_open(text: str, error: MarkedYAMLError) -> bool:
-    """Return True if a bracket is not closed on its line, but settings of the file follow: it must be fixed there."""
+    """Return True if a bracket is not closed on its line but further settings follow, so that it must be fixed
+    there."""
     mark, begun = error.problem_mark, error.context_mark
     if mark is None or begun is None or mark.line == begun.line or "expected ',' or" not in str(error.problem):
         return False
@@ -304,7 +305,8 @@ def _find_bare_group(lines: list[str], mark: Any, words: str) -> tuple[int, int,
 
 
 def _is_only_item(lines: list[str], begun: Any, line: int) -> bool:
-    """Return True if a list that began at ``begun`` has one item before ``line``, and it is a setting."""
+    """Return True if the list that begins at ``begun`` has a single item before ``line``, and that item is a
+    setting."""
     items = [each for each in lines[begun.line : line] if each[begun.column :].startswith("- ")]
     return len(items) == 1 and _ITEM_SETTING.fullmatch(items[0]) is not None
 

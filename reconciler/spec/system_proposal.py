@@ -34,7 +34,7 @@ def list_systems(text: str) -> Mapping[str, Any]:
 
 
 def _inherit(systems: Mapping[str, Any], name: str, below: tuple[str, ...]) -> Any:
-    """``below``: the systems that extend this one, which it cannot extend itself."""
+    """Add what a system inherits. ``below``: the systems that extend this one, so that it cannot extend them."""
     own = systems.get(name)
     if not isinstance(own, Mapping):
         return own

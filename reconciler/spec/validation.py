@@ -1,6 +1,6 @@
 """Check the merged tree against the models, and explain pydantic's errors in a performance engineer's words.
 
-A wrong value must not hide other problems: it is reported and removed, and the rest is validated again, so that checks
+A wrong value must not hide other problems. It is reported and removed, and the rest is validated again, so that checks
 across values (references, layers, backends) still run for everything valid.
 """
 
@@ -25,10 +25,10 @@ from reconciler.spec.nodes import MapNode, Node, ScalarNode, convert_plain
 from reconciler.spec.quantities import show_quantity
 from reconciler.spec.syntax import plain_form
 
-# Foreign names: those of LoadGen, of user.conf and mlperf.conf, and of other submitters' code, with their equivalents
-# in a spec, which a list of valid names would not show.
+# Foreign names, from LoadGen, user.conf, mlperf.conf and other submitters' code, with their equivalents in a spec,
+# which a list of valid names would not show.
 
-# Settings that only the round or the harness decides: a spec that sets one would be refused at the end.
+# Settings that only the round or the harness decides. A spec that sets one would be refused at the end.
 _FIXED: Mapping[str, str] = {
     **dict.fromkeys((*keys.SEEDS, "accuracy_log_rng_seed"), "is fixed by the round, as are all seeds"),
     **dict.fromkeys(RULED, "is fixed by the round"),
@@ -188,7 +188,8 @@ def _repair(document: Any, where: Location, *, missing: bool) -> None:
 
 
 def find_position(root: MapNode, where: Location) -> tuple[Origin, Origin]:
-    """Find the places of the last name of ``where`` and of its value; if it is missing, those of the enclosing name."""
+    """Find the positions of the last name of ``where`` and of its value; if it is missing, those of the enclosing
+    name."""
     name = value = Origin(root.origin.file, 1, 1)
     node: Node = root
     for part in where:

@@ -1,7 +1,7 @@
 """The gate for foreign archives: a member's header is size-checked before it is read.
 
 A name or attributes may claim gigabytes, which would be read into memory; a negative size sends the reader back to an
-earlier position forever; and thousands of headers before one file are read recursively until the stack overflows.
+earlier position again and again; thousands of headers before one file are read recursively until the stack overflows.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A run's code as one file: packed when the run begins, kept with its logs, unpacked into the submission tree.
 
-So the published code is the code that ran, and depends on the records only: no local folder is read for it later.
+So the published code is the code that ran. It depends only on the records: no local folder is read for it later.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ LARGEST_CODE = 4 << 20  # bytes of one file; a larger file is data, listed by it
 MOST_CODE = 256 << 20  # bytes of an archive's content
 LEFT_OUT = "left-out.txt"
 _SMALL = 1 << 20  # bytes of an archive whose content is kept for the next run
-_DIGITS = 64  # of a SHA-256
+_DIGITS = 64  # hexadecimal digits of a SHA-256
 
 
 def read_code(path: Path, prefix: str = "", written: Collection[str] = ()) -> tuple[dict[str, bytes], dict[str, str]]:
     """Return name → content of a file or folder of code, and name → digest of files that are too large to be code, or
-    lie outside the folder, behind a link. Hidden files, which contain settings and secrets, are in neither. Raises
+    that a link leads to outside the folder. Neither includes hidden files, which contain settings and secrets. Raises
     OSError."""
     if not path.is_dir():
         names, folder = [path.name], path.parent

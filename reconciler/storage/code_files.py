@@ -1,7 +1,7 @@
-"""Selects the files of a folder that are a command's code: those that git keeps there, without files that builds, runs
+"""Selects the files of a folder that are a command's code: those that git keeps there, except files that builds, runs
 and tools write.
 
-Every plan needs this; it reads no file whose size and time are unchanged.
+Every plan needs this, so it does not read files whose size and time are unchanged.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from harness.contract import SKIPPED, is_below, is_output
 from reconciler.storage.untrusted_files import walk_files
 
 DEEPEST_CODE = 200  # nested folders
-# Folders of a submission, in which published code lies too. They are known by a run of a system that is described.
+# Folders of a submission, which also contain published code. They are recognised by a run of a system that is
+# described.
 PUBLISHED = frozenset({"compliance", "documentation", "measurements", "results", "systems"})
 _RUN = re.compile("results/([^/]+)/.+/performance/run_1/")
-# Folders of a repository of ours, which can lie next to code.
+# Folders of one of our repositories, which may be next to code.
 _OURS = frozenset({"schemas", "specs", "state"})
 IGNORED, OUTPUT, STAGED = "git ignores it", "an output by its name", "of the submission, not of its code"
 WRITTEN = "created by a run, and git does not track it"
@@ -36,8 +37,8 @@ def select_kept_names(folder: Path, names: Iterable[str], written: Collection[st
 
 
 def explain_names(folder: Path, names: Iterable[str], written: Collection[str] = ()) -> list[tuple[str, str]]:
-    """Return each name with the reason why it is not code, "" if it is. Files tracked by git are, except those of a
-    published submission."""
+    """Return each name with the reason why it is not code, "" if it is. Files tracked by git are code, except those of
+    a published submission."""
     from reconciler.storage.git import list_kept_files
 
     kept = list_kept_files(folder)

@@ -17,8 +17,8 @@ from reconciler.storage.json_files import parse_json
 
 _JSON_KEY = re.compile(r'"([^"\\]{1,80})"\s*:')
 _COLON = re.compile(r'"\s*+:')  # after each key of JSON
-# Digits are replaced by zeros, so that a long number is a run of zeros: found in a tenth of the time of a digit
-# pattern.
+# Digits are replaced by zeros, so that a long number is a run of zeros, which is found in a tenth of the time that a
+# pattern for digits takes.
 _DIGITS, _YAML_DIGITS = (
     bytes.maketrans(digits, b"0" * len(digits)) for digits in (b"123456789", b"123456789ABCDEFabcdef_")
 )
@@ -28,7 +28,7 @@ _YAML_KEY = re.compile(r"([\w.-]{1,80})\s*:")
 
 class ResultDocument(Struct, frozen=True, dict=True):
     """A JSON object or YAML mapping parsed from ``text``. ``repeated``: keys that occur more than once in one object,
-    with the first and the last value, of which the last counts; empty for YAML."""
+    each with its first and its last value (the last one counts); empty for YAML."""
 
     values: Mapping[str, Any]
     text: str = ""
@@ -80,7 +80,7 @@ def parse_yaml_mapping(data: bytes, _: str = "") -> ResultDocument:
 
 
 def _find_repeated(content: str, document: Any) -> tuple[tuple[str, Any, Any], ...]:
-    """Find repeated keys; parse a second time only if the text has more keys than the document."""
+    """Find repeated keys. Parses a second time only if the text has more keys than the document."""
     left, count = [document], 0
     while left:
         found = left.pop()
@@ -109,8 +109,8 @@ def _find_repeated(content: str, document: Any) -> tuple[tuple[str, Any, Any], .
 
 
 def _refuse_long_numbers(digits: bytes, data: bytes, document: Any) -> None:
-    """Raise ValueError for an integer too long to compute with or to show: a hexadecimal one may have any length.
-    ``digits``: the text with digits replaced by zeros."""
+    """Raise ValueError for an integer that is too long to compute with or show, because a hexadecimal one may have any
+    length. ``digits``: the text with digits replaced by zeros."""
     left, seen = [document] if _LONG in data.translate(digits) else [], set[int]()
     while left:
         found = left.pop()

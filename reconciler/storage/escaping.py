@@ -23,7 +23,8 @@ _HIDDEN = (
 _IN_TEXT = f"[{_HIDDEN}]"
 _IN_LINE = f"[{_HIDDEN}\t\n]"
 _NAMES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
-# Our styles contain a secret number that the authors of shown text did not know; any other escape sequence is text.
+# Our styles contain a secret number that the authors of the shown text could not know; any other escape sequence is
+# text.
 _SEAL = os.urandom(8).hex()
 _STYLED = rf"\x1b\[{_SEAL}:([0-9;]*)m|[{_HIDDEN}]"
 # GitHub (::error::, ##[error]), Azure (##vso[…]) and TeamCity (##teamcity[…]) obey such lines from any source.
@@ -77,7 +78,7 @@ def escape_hidden(text: str) -> str:
 
 def hide_value(name: str, value: str) -> None:
     """From now on show ``value`` as its ``${NAME}`` everywhere. It does nothing for a path on this disk, which has many
-    others below it (``hide_location`` hides those in a spec), or for a very short word, which would match
+    others below it (``hide_location`` hides the paths in a spec), or for a very short word, which would match
     everywhere."""
     if len(value) >= _SHORTEST and not value.startswith("/"):
         _HIDDEN_VALUES[value] = f"${{{name}}}"
@@ -131,8 +132,8 @@ def encode_json(value: Any) -> str:
 
 
 def _dump_json(value: Any) -> str:
-    """Encode with msgspec, since Python's own encoder takes five times as long with indentation. Values that only the
-    latter accepts (half a character, a non-finite number) are left to it."""
+    """Encode with msgspec, since Python's own encoder takes five times as long with indentation. It is used only for
+    values that msgspec rejects (half a character, a non-finite number)."""
     import msgspec
 
     try:

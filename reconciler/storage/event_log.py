@@ -20,7 +20,7 @@ from typing import Any
 
 ROOT = "reconciler"
 RECONCILING = "pass"
-KEPT = 50  # files kept of earlier passes, and as many each of plans and audits
+KEPT = 50  # files kept of earlier passes, and as many of plans and of audits
 
 log = logging.getLogger(__name__)
 _FACTS = "facts"
@@ -100,8 +100,8 @@ def open_log(folder: Path, command: str) -> Iterator[str]:
 
 @contextlib.contextmanager
 def write_file(folder: Path, name: str) -> Iterator[None]:
-    """Write lines to ``folder``/``name``.jsonl within the context. Of earlier files of its kind, the first word of the
-    name, only the newest are kept, ``KEPT`` in all."""
+    """Write lines to ``folder``/``name``.jsonl within the context. Of the files of its kind (the first word of the
+    name), only the newest ``KEPT`` are kept."""
     handler: logging.Handler = logging.NullHandler()
     with contextlib.suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)

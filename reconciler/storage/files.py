@@ -44,7 +44,8 @@ _ORPHAN_GRACE = 10.0  # seconds in which the child of a killed pass ends
 
 
 class PathIn:
-    """A path in a folder of the object whose attribute it is. ``folder``: the attribute with that folder."""
+    """An attribute whose value is a path inside a folder that another attribute of the object names. ``folder``: that
+    other attribute's name."""
 
     def __init__(self, folder: str, name: str) -> None:
         self._folder, self._name = folder, name
@@ -56,9 +57,9 @@ class PathIn:
 
 class RepositoryPaths(Struct, frozen=True):
     """The folders of one repository. ``state`` is in git; ``work`` is not, and all its files can be remade or fetched.
-    ``apart``: the location of ``work`` if git tracks files in its usual place. ``audits``: reports of measurements that
-    an audit repeated. ``incoming``: objects arriving from a remote store, where a partial file stays until the rest
-    follows."""
+    ``apart``: the location of ``work`` if git tracks files at its usual location. ``audits``: reports of measurements
+    that an audit repeated. ``incoming``: objects arriving from a remote store, where a partial file stays until the
+    rest follows."""
 
     root: Path
     apart: Path | None = None
@@ -91,7 +92,7 @@ def ignore_work(paths: RepositoryPaths) -> None:
 
 
 def find_temporary_folder() -> Path:
-    """Return the machine's temporary folder. Raises StorageError if none is writable: each is tried with a small
+    """Return the machine's temporary folder. Raises StorageError if none is writable. Each is tried with a small
     file."""
     import tempfile
 
@@ -119,8 +120,8 @@ def replace(path: Path, data: bytes, *, durable: bool = True) -> None:
 
 @contextlib.contextmanager
 def open_replacing(path: Path, *, durable: bool = True) -> Iterator[BufferedWriter]:
-    """Open a file that gets the name ``path`` at the end, complete or not at all. It is under a flock until then,
-    unlike the remains of a killed process."""
+    """Open a file that gets the name ``path`` at the end, complete or not at all. Until then a flock distinguishes it
+    from the remains of a killed process."""
     import tempfile
 
     with convert_storage_errors(path):
@@ -128,7 +129,7 @@ def open_replacing(path: Path, *, durable: bool = True) -> Iterator[BufferedWrit
         descriptor, aside = tempfile.mkstemp(prefix=f".{path.name}.", suffix=PARTIAL, dir=path.parent)
         try:
             with os.fdopen(descriptor, "wb") as stream:
-                try_flock(descriptor)  # continues without one too: some file systems have no locks
+                try_flock(descriptor)  # continues without a lock, too, since some file systems have none
                 yield stream
                 stream.flush()
                 if durable:
@@ -156,7 +157,8 @@ def write_cache(path: Path, data: bytes) -> None:
 def read_checked(path: Path) -> bytes | None:
     """Return the bytes as written; None if the file is missing or damaged."""
     try:
-        # The sender of a copied repository chose the file of this name. A cache may have megabytes, so no copy is made.
+        # In a copied repository, its sender chose the file of this name. A cache may have megabytes, so no copy is
+        # made.
         with os.fdopen(os.open(path, _CACHE_FLAGS), "rb", buffering=0) as stream:
             if is_special(os.fstat(stream.fileno())):
                 return None
@@ -181,7 +183,7 @@ def read_version(path: Path) -> tuple[int, int, int] | None:
 
 
 def stamp_sources(paths: Iterable[Path]) -> tuple[tuple[int, int], ...]:
-    """Stamp our own code on which a cache depends: editing it counts as a new version."""
+    """Stamp those files of our own code on which a cache depends. An edit of them counts as a new version."""
     return tuple((status.st_size, status.st_mtime_ns) for status in map(Path.stat, paths))
 
 
@@ -240,7 +242,7 @@ def remove(path: Path) -> None:
 
 
 def has_path(folder: Path, path: str) -> bool:
-    """Return True if a folder has a file or folder; * in its path is any text."""
+    """Return True if a folder contains a file or folder at this path, in which * stands for any text."""
     return any(folder.glob(path)) if "*" in path else (folder / path).exists()
 
 
@@ -337,9 +339,9 @@ class Lock:
         return LockedError(problem, fix=f"`fuser {self.path}` names that process: {fix}")
 
     def _open(self) -> int:
-        """Open the lock file. Another user's lock file in a shared folder may be opened, but not with O_CREAT
-        (fs.protected_regular). Any other kind of file in its place is never written: a link would lead to one of our
-        files."""
+        """Open the lock file. Linux lets us open another user's lock file in a shared folder, but not with O_CREAT
+        (fs.protected_regular). Any other kind of file in its place is never written, since a link would lead to one of
+        our files."""
         try:
             descriptor = self._descriptor()
         except OSError as error:
@@ -380,8 +382,8 @@ class Lock:
 
 
 def find_lock_owner(path: Path) -> str:
-    """Return the lock's owner, as "process 123, pass over this repository"; "" if it is free. A caller that wants the
-    lock at this very moment should try again."""
+    """Return the lock's owner, as "process 123, pass over this repository"; "" if it is free. The check itself takes
+    the lock for a moment, so a process that fails to get it just then should try again."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -420,7 +422,8 @@ def _alive(owner: str) -> bool:
 
 
 class TrialPaths(RepositoryPaths, frozen=True):
-    """The specs, objects and locks are shared with every pass; records, logs, attempts and the tree are separate."""
+    """Paths of a trial. It shares specs, objects and locks with every pass; its records, logs, attempts and tree are
+    separate."""
 
     trials = PathIn("work", "trials")
     records = PathIn("trials", "records")

@@ -44,8 +44,8 @@ from reconciler.storage.storage_errors import refuse_storage_error
 # the merge's own changes.
 EVERY_CHANGE = ("--full-history", "-c", "--raw", "--no-abbrev", "--no-renames")
 _BLAME = ("blame", "--no-textconv", "--no-ignore-revs-file", "--porcelain")
-_FOREIGN = 60.0  # seconds for a folder of unknown origin, whose configuration may never end
-_TURN = 10.0  # seconds in which another git process releases the index
+_FOREIGN = 60.0  # seconds for a folder of unknown origin, whose configuration may be endless
+_TURN = 10.0  # seconds within which another git process releases the index
 _LINK = "120000"  # the mode of a symbolic link
 _QUESTIONS = 500  # blob ids that fit into a pipe that is not being read yet
 _FROM_STDIN = ("--pathspec-from-file=-", "--pathspec-file-nul")
@@ -87,7 +87,7 @@ def initialise(root: Path, *, own: bool = False) -> bool:
 
 
 def _initialise(folder: Path, *options: str) -> None:
-    chosen = ask(folder, "config", "--get", "init.defaultBranch").text or "main"  # as GitHub's and the guides' branch
+    chosen = ask(folder, "config", "--get", "init.defaultBranch").text or "main"  # as on GitHub and in the guides
     command = ("-c", f"init.defaultBranch={chosen}", "init", *options)
     answer = ask(folder, *command)
     if answer.status:
@@ -110,7 +110,7 @@ def read_file_at(root: Path, path: str, at: str = "HEAD") -> bytes | None:
 def is_dirty(root: Path, paths: Iterable[str]) -> bool:
     """Return True if the bytes of any of these files differ from HEAD: edited, untracked, or not in git at all.
 
-    It compares raw bytes, without git's filters: a record contains the blob id of the bytes that were read.
+    It compares raw bytes, without git's filters, since a record contains the blob id of the bytes that were read.
     """
     for path in paths:
         try:
@@ -134,8 +134,8 @@ def is_shallow(root: Path) -> bool:
 
 
 def find_line_commits(root: Path, file: str, lines: Iterable[int], at: str = "") -> Mapping[int, LineCommit]:
-    """Find who last changed the given 1-based lines of a file as it is on disk, or as it was in the commit ``at``;
-    lines past its end are left out."""
+    """Find who last changed the given 1-based lines of a file, as it is on disk or as it was in the commit ``at``.
+    Lines past its end are left out."""
     wanted = sorted(set(lines))
     ranges = [word for first, last in _join_lines(wanted) for word in ("-L", f"{first},{last}")]
     answer = ask(root, *_BLAME, *ranges, *filter(None, [at]), "--", file, unfiltered=True, fetch=True)
@@ -148,14 +148,14 @@ def find_line_commits(root: Path, file: str, lines: Iterable[int], at: str = "")
         return {}
     count = len((root / file).read_bytes().splitlines())
     if read_file_at(root, file) is not None:
-        # One line past the end makes git refuse them all.
+        # A single line past the end makes git refuse all of them.
         inside = [line for line in wanted if line <= count]
         return find_line_commits(root, file, inside) if inside and len(inside) < len(wanted) else {}
     return {line: LineCommit() for line in wanted if line <= count}
 
 
 def _join_lines(lines: Iterable[int]) -> list[tuple[int, int]]:
-    """Return ascending lines as ranges of first and last line: git takes a limited number of arguments."""
+    """Return ascending lines as ranges of first and last line, since git takes a limited number of arguments."""
     runs = ([line for _, line in run] for _, run in groupby(enumerate(lines), lambda placed: placed[1] - placed[0]))
     return [(run[0], run[-1]) for run in runs]
 
@@ -185,7 +185,7 @@ def _line_commit(commit: str, facts: Mapping[str, str]) -> LineCommit:
 
 
 def find_blob_commits(root: Path, path: str, blob: str) -> tuple[str, ...]:
-    """Return the commits, newest first, that gave ``path`` exactly these bytes (by git blob id)."""
+    """Return the commits that gave ``path`` exactly these bytes (by git blob id), newest first."""
     answer = ask(root, "log", "--format=commit %H", *EVERY_CHANGE, f"--find-object={blob}", "--", path, fetch=True)
     found: list[str] = []
     commit = ""
@@ -198,15 +198,15 @@ def find_blob_commits(root: Path, path: str, blob: str) -> tuple[str, ...]:
 
 
 def parse_blob_row(row: str) -> tuple[str, str]:
-    """Parse a row of ``EVERY_CHANGE`` into (path, its blob id after the change, zeros if deleted); a merge has an
-    additional mode and blob for each further parent."""
+    """Parse a row of ``EVERY_CHANGE`` into (path, its blob id after the change, or zeros if it was deleted). A merge
+    has an additional mode and blob for each further parent."""
     facts, _, path = row.partition("\t")
     before = len(facts) - len(facts.lstrip(":"))
     return path, facts.split()[2 * before + 1]
 
 
 def list_blobs_in_refs(root: Path, folder: str, suffix: str = "") -> tuple[bytes, ...]:
-    """Return the contents of every file below ``folder`` named ``*suffix``, at the tip of any local ref."""
+    """Return the contents of every file below ``folder`` whose name ends in ``suffix``, at the tip of any local ref."""
     refs = ask(root, "for-each-ref", "--format=%(objectname)").lines
     names: set[str] = set()
     for tip in dict.fromkeys([*refs, *filter(None, [find_head(root)])]):
@@ -216,8 +216,8 @@ def list_blobs_in_refs(root: Path, folder: str, suffix: str = "") -> tuple[bytes
 
 
 def _read_content(stream: BinaryIO, words: list[bytes]) -> bytes | None:
-    """Read the content after a row of ``cat-file --batch``; None for "NAME missing", a blob that a partial clone left
-    out."""
+    """Read the content after a row of ``cat-file --batch``; None for "NAME missing", which stands for a blob that a
+    partial clone left out."""
     return stream.read(int(words[2]) + 1)[:-1] if len(words) == 3 else None
 
 
@@ -235,7 +235,7 @@ def resolve(root: Path, name: str) -> str:
         raise RepositoryError("no commit is checked out", fix="commit specs/ and state/ first")
     known = {remote for remote, _ in list_remotes(root)}
     remote, slash, branch = name.partition("/")
-    # A clone of one branch creates no remote branch for others unless the command names it.
+    # A clone of one branch creates no remote branch for other branches unless the command names it.
     wanted = f"{remote} {branch}:refs/remotes/{name}" if slash and remote in known else f"origin {name}"
     deepen = "--depth=1 " if is_shallow(root) else ""
     here = f"{suggest_nearest(name, list_refs(root))}`git branch --all` lists the branches"
@@ -248,7 +248,7 @@ def merge_base(root: Path, one: str, other: str) -> str | None:
 
 
 def find_parents(root: Path, commit_id: str) -> tuple[str, ...]:
-    """Return the parents listed in the commit itself: a shallow clone may not have them."""
+    """Return the parents that the commit itself lists. A shallow clone may not have them."""
     rows = ask(root, "cat-file", "commit", commit_id).out.partition(b"\n\n")[0].decode(errors="replace").split("\n")
     return tuple(row.removeprefix("parent ") for row in rows if row.startswith("parent "))
 
@@ -289,7 +289,7 @@ def _list_blob_rows(root: Path, commit_id: str, folders: Iterable[str], *more: s
 
 def read_blobs(root: Path, blobs: Iterable[str]) -> dict[str, bytes]:
     """Return contents by blob id, with one call of git; blobs missing from a partial clone are left out."""
-    wanted = dict.fromkeys(blobs)  # in order: neighbouring files are close in git's packs
+    wanted = dict.fromkeys(blobs)  # keeps the order, since neighbouring files are close in git's packs
     questions = "\n".join(wanted).encode()
     answer = ask(root, "cat-file", "--batch", "--buffer", stdin=questions, fetch=True) if wanted else None
     stream, found = BytesIO(answer.out if answer else b""), dict[str, bytes]()
@@ -311,7 +311,7 @@ class BlobReader(Struct, frozen=True):
         found: dict[str, bytes] = {}
         uncached = []
         for some in _split(sorted(set(blobs))):
-            with contextlib.suppress(BrokenPipeError):  # then it answers no query
+            with contextlib.suppress(BrokenPipeError):  # then it has ended and answers no query
                 self.ask.write("".join(f"{blob}\n" for blob in some).encode())
                 self.ask.flush()
             for blob in some:
@@ -378,7 +378,7 @@ def _commit(index: PrivateIndex, given: Sequence[str], message: str) -> tuple[st
     if not new:
         return "", True
     free = index.wait_for_turn(_TURN)  # otherwise another process left a lock, and only the commit itself proceeds
-    # --only takes these files from the work tree, and HEAD as git finds it under its own lock.
+    # --only takes these files from the work tree, and the HEAD that git finds under its own lock.
     made = _in_turn(index, "--quiet", "--only", "--message", message, *_FROM_STDIN, stdin=_listed(new))
     if made.status and _changed_below(index.root, new, index.copy):  # otherwise another process has just committed them
         refuse_disk(made.error, index.folder, index.root)
@@ -388,7 +388,7 @@ def _commit(index: PrivateIndex, given: Sequence[str], message: str) -> tuple[st
 
 
 def _in_turn(index: PrivateIndex, *arguments: str, stdin: bytes) -> GitAnswer:
-    """Commit once no other git process has locked the branch, which it does only for moments."""
+    """Commit once no other git process has locked the branch. Such locks last only for moments."""
     give_up = time.monotonic() + _TURN
     while True:
         answer = index.commit(*arguments, stdin=stdin)
@@ -399,8 +399,8 @@ def _in_turn(index: PrivateIndex, *arguments: str, stdin: bytes) -> GitAnswer:
 
 
 def _changed_below(root: Path, paths: Iterable[str], index: Path | None = None) -> list[str]:
-    """List files below these paths whose bytes in an index, by default the user's, differ from HEAD; all of its files
-    there if no commit exists yet."""
+    """List files below these paths whose bytes in an index (by default the user's) differ from HEAD; if there is no
+    commit yet, list all files of the index there."""
     if find_head(root) is None:
         answer = ask(root, "ls-files", "-z", index=index)
     else:
@@ -447,7 +447,7 @@ def list_kept_files(folder: Path) -> dict[str, bool]:
 
 # Exchange between this clone and its remotes, git's control folders, and the author of new commits.
 #
-# Never force: a refused push is repeated on top of the remote's state, or given up.
+# Never force. A refused push is repeated on top of the remote's state, or given up.
 
 _LIMIT = 60.0  # seconds for a remote to answer
 
@@ -585,7 +585,8 @@ def find_commit_times(root: Path, commits: Iterable[str]) -> dict[str, datetime]
 
 
 def find_early_commits(root: Path, commits: str) -> list[tuple[str, datetime, datetime]]:
-    """Find those of ``commits``, a range or a tip, whose commit date is earlier than a parent's, with both dates."""
+    """Find the commits in ``commits``, a range or a tip, whose commit date is earlier than a parent's, with both
+    dates."""
     rows = [row.split() for row in ask(root, "log", "--format=%H %ct %P", "--end-of-options", commits).lines]
     made = {row[0]: read_commit_time(row[1]) for row in rows}
     made |= find_commit_times(root, {parent for row in rows for parent in row[2:]} - made.keys())
@@ -608,7 +609,7 @@ def name_blobs_at(root: Path, commit_id: str, folders: Iterable[str]) -> dict[st
 
 
 def stream_blobs(root: Path, blobs: Sequence[str], largest: int) -> Iterator[bytes | None]:
-    """Yield the contents in this order while git reads the next one, so that they need not all be in memory. Yields
+    """Yield the contents in this order. Git reads the next one meanwhile, and they need not all be in memory. Yields
     None for a blob larger than ``largest`` or missing here: ``read_blobs`` may fetch it."""
     if not blobs:
         return
@@ -634,7 +635,7 @@ def clone_at(root: Path, commit: str, folder: Path) -> Path:
     objects with the repository, whose refs and work tree do not change."""
     top = find_root(root) or root
     made = _clone(top, commit, folder)
-    if made.status:  # git gives no reason for a single failed write, and the disk works again by now
+    if made.status:  # git gives no reason if a single write failed and the disk works again by now
         shutil.rmtree(folder, ignore_errors=True)
         made = _clone(top, commit, folder)
     if made.status:

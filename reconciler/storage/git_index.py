@@ -2,9 +2,9 @@
 
 A killed git leaves the lock of the index that it worked on, and every later git fails until that file is removed. So
 git prepares and makes a commit in a copy of the index, in a separate folder in ``.git``. The shared index is replaced
-at the end, under a lock that identifies its owner: a file with our name on which its maker has a flock. Once the flock
-is free, the maker is dead, and the next commit removes the file. A lock of any other git is waited for and never
-touched.
+at the end, under a lock that identifies its owner: a file under our name, on which the process that made it has a
+flock. Once the flock is free, the maker is dead, and the next commit removes the file. A lock of any other git is
+waited for and never touched.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from reconciler.storage.storage_errors import convert_storage_errors, explain_st
 
 # Locks of refs left by our own git when it was killed while moving the branch.
 #
-# git makes ``HEAD.lock`` and one for the branch, and every later commit fails until they are removed. Nothing in
-# them identifies their owner. They are removed if all of this is true: they were made after a git of ours began its
-# commit on this host; that git and its children are dead (they have a flock while they live); the locks then stay
-# unchanged for a while; and no other git works in the repository. Otherwise they are left to the user, as git does.
+# git makes ``HEAD.lock`` and one for the branch, and every later commit fails until they are removed. Nothing in them
+# identifies their owner. They are removed if all of this is true: they were made after a git of ours began its commit
+# on this host; that git and its children are dead (they hold a flock while they live); the locks then stay unchanged
+# for a while; and no other git works in the repository. Otherwise they are left to the user, as git does.
 
-_TURN = "turn"  # the file, in the folder of a commit, that a working git locks
-_STILL = 1.0  # seconds in which a lock in use would have been released
+_TURN = "turn"  # file in a commit's folder that git locks while it works
+_STILL = 1.0  # seconds after which a lock in use would have been released
 _LONGEST = 4096  # bytes read of any file here
 
 
 @contextlib.contextmanager
 def open_turn(folder: Path) -> Iterator[int]:
-    """Open a descriptor for git to inherit: its flock shows whether that git is alive."""
+    """Open a descriptor for git to inherit, whose flock shows whether that git is alive."""
     descriptor = os.open(folder / _TURN, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         os.write(descriptor, platform.node().encode())
@@ -139,10 +139,10 @@ def _works_in(process: Path, places: list[Path], *, unseen: bool) -> bool:
 
 log = logging.getLogger(__name__)
 
-_PREFIX = "reconcile-commit-"  # prefix of entries in .git until their maker ends or the next commit begins
-_FOLDER = ".folder"  # suffix of a folder; the note of who works in it has none
+_PREFIX = "reconcile-commit-"  # prefix of entries in .git, which stay until their maker ends or the next commit begins
+_FOLDER = ".folder"  # suffix of a folder; the note that names its user has none
 _NOTE = b"held by mlperf-reconciler\n"  # content of our locks; git's own are empty or an index
-_YOUNG = 60.0  # seconds in which an incomplete note may still be being written
+_YOUNG = 60.0  # seconds during which an incomplete note may still be being written
 _PAUSE = 0.05  # seconds between two checks of another process's lock
 _WAITS = "wait for it; the records are safe in state/, and the next --commit includes them"
 _OF_A_WRITE = ("nable to write", "ailed to write", "update_ref failed", "couldn't set")  # parts of git's messages
@@ -181,7 +181,7 @@ class PrivateIndex(Struct, frozen=True):
             shutil.copyfile(self.shared, self.copy)
 
     def end_killed_commits(self) -> None:
-        """Finish the remains of other processes: of a commit whose git was still running when this one began."""
+        """Finish what other processes left: a commit whose git was still running when this one began."""
         _sweep(self.root, self.note.parent, self.shared)
 
     def wait_for_turn(self, wait: float) -> bool:
@@ -205,7 +205,8 @@ class PrivateIndex(Struct, frozen=True):
 
     def share(self, paths: bytes, wait: float) -> None:
         """Bring the shared index to HEAD for these NUL-separated paths. If another git locks it for longer than
-        ``wait`` seconds, it stays unchanged until the next commit: the committed content does not depend on it."""
+        ``wait`` seconds, it stays unchanged until the next commit, because the committed content does not depend on
+        it."""
         with self._hold(wait) as locked:
             if not locked:
                 log.warning("the index of git is locked by another process and was not updated")
@@ -230,7 +231,8 @@ class PrivateIndex(Struct, frozen=True):
                 lock.unlink()
 
     def _take(self, lock: Path) -> bool:
-        """Link the note to the lock's name: with its complete content and its flock, or not at all."""
+        """Link the note to the lock's name, so that the lock appears with its complete content and its flock, or not at
+        all."""
         try:
             os.link(self.note, lock)
         except FileExistsError:
@@ -259,7 +261,7 @@ def open_private_index(root: Path) -> Iterator[PrivateIndex | None]:
         yield index
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-        note.unlink(missing_ok=True)  # after the folder: a folder without a note has no owner
+        note.unlink(missing_ok=True)  # after the folder, because a folder without a note has no owner
         os.close(descriptor)
 
 
@@ -276,7 +278,8 @@ def _find_index(root: Path) -> tuple[Path, Path] | None:
 
 
 def _sweep(root: Path, git_folder: Path, shared: Path) -> None:
-    """Remove locks, folders and notes of commits whose maker was killed, once a git that it left has ended."""
+    """Remove the locks, folders and notes of commits whose process was killed, once any git that it left running has
+    ended."""
     _remove_dead(shared.with_name(f"{shared.name}.lock"))
     for note in git_folder.glob(f"{_PREFIX}*"):
         if note.name.endswith(_FOLDER):
@@ -308,7 +311,7 @@ def _is_released(note: Path) -> Iterator[bool]:
     try:
         said, age = os.read(descriptor, len(_NOTE) + 1), time.time() - os.fstat(descriptor).st_mtime
         begun = note.name.startswith(_PREFIX) or (said != b"" and _NOTE.startswith(said))
-        # Never a young one: its maker may not have locked it yet, and could not once we have.
+        # Never lock a young one: its maker may not have locked it yet, and could no longer do so.
         ours = said == _NOTE or (begun and age > _YOUNG)
         yield ours and try_flock(descriptor) and _is_still(note, descriptor)
     finally:

@@ -55,7 +55,7 @@ _READING = (
     "maintenance.auto=false",
     "gc.auto=0",
     "advice.graftFileDeprecated=false",
-    # Programs read the output, which depends on objects only: not on a commit-graph file, nor on mailmap or order
+    # Programs read the output, so it depends only on objects, not on a commit-graph file, and not on mailmap or order
     # files, which may be endless.
     "core.commitGraph=false",
     "i18n.logOutputEncoding=UTF-8",
@@ -65,12 +65,12 @@ _READING = (
     f"mailmap.file={os.devnull}",
     f"diff.orderFile={os.devnull}",
 )
-# Ignore object replacements and grafts: a commit is read with its own objects and parents.
+# Ignore object replacements and grafts, so that a commit is read with its own objects and parents.
 _HONEST = {"GIT_NO_REPLACE_OBJECTS": "1", "GIT_GRAFT_FILE": os.devnull, "GIT_ATTR_NOSYSTEM": "1", "GIT_PAGER": "cat"}
 _NOWHERE, _REMOTES = "-", "file:git:http:https:ssh"  # protocols, for GIT_ALLOW_PROTOCOL
-# Settings of a clone that name a program that git runs on its way to a remote, a file to write there (cookies), or
+# Settings of a clone that name a program that git runs to reach a remote, a file to write on the way (cookies), or
 # another host to trust as the remote, which would then get the real one's credentials. A few http settings do none of
-# that.
+# this.
 _HARMLESS = "extraheader|postbuffer|version|lowspeedlimit|lowspeedtime|maxrequests|minsessions|useragent"
 _REFUSED_TO_FETCH = re.compile(
     rf"core\.(sshcommand|askpass|gitproxy)|credential\.(?!(.*\.)?(username|usehttppath)$).*"
@@ -79,7 +79,7 @@ _REFUSED_TO_FETCH = re.compile(
 )
 _DRIVER = re.compile(r"filter\.(.*)\.(?:clean|smudge|process|required)", re.DOTALL)
 _OFF = {"clean": "", "smudge": "", "process": "", "required": "false"}
-_LATEST = 1 << 37  # seconds: near the end of Python's dates, with room to add spans
+_LATEST = 1 << 37  # seconds; near the end of Python's dates, with room for adding spans
 _MISSING_OBJECTS = ("promisor remote", "not allowed")
 
 
@@ -151,8 +151,8 @@ def ask(
 
 
 def ask_again(root: Path, *arguments: str) -> GitAnswer:
-    """Ask a question to which "there is none" is a valid answer. Git also answers so, without a reason, after a single
-    failed read on a disk that works again; so only an answer given twice counts."""
+    """Ask a question to which "there is none" is a valid answer. Git also gives this answer after a single failed read
+    on a disk that works again, so it counts only if given twice."""
     answer = ask(root, *arguments)
     return answer if answer.status == 0 else ask(root, *arguments)
 

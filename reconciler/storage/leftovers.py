@@ -28,7 +28,7 @@ from reconciler.storage.storage_errors import PARTIAL, convert_storage_errors
 _SCRATCH = "scratch-"  # prefix of folders that a command removes at its end
 _OF_EARLIER_VERSIONS = ("rerun-", "rescore-", "probe-")  # remains of an earlier version's audit or probe
 _TEMPORARY = "mlperf-reconciler."  # prefix of folders that may be among other programs' files
-_YOUNG = 60.0  # seconds in which an empty one may still be being created
+_YOUNG = 60.0  # seconds during which an empty one may still be under construction
 
 
 def sweep(folder: Path) -> None:
@@ -60,8 +60,8 @@ def sweep_repository(paths: RepositoryPaths) -> None:
 
 
 def sweep_siblings(path: Path) -> None:
-    """Remove the remains of killed writes of a file, and of files whose names begin with its name: in a folder of the
-    user's, where nothing else is ours."""
+    """Remove the remains of killed writes of a file, and of files whose names begin with its name. For a user's folder,
+    in which nothing else is ours."""
     for left in path.parent.glob(f".{glob.escape(path.name)}*{PARTIAL}"):
         _remove_left(left)
 
@@ -121,8 +121,8 @@ def open_temporary(purpose: str, within: Path | None = None) -> Iterator[Path]:
 
 
 def sweep_temporary(parent: Path) -> None:
-    """Remove the folders of ``open_temporary`` without a flock. In a shared folder, other users' entries are kept: a
-    name does not prove ownership."""
+    """Remove those folders of ``open_temporary`` that have no flock. In a shared folder, other users' entries are kept:
+    a name does not prove ownership."""
     for path in parent.glob(f"{_TEMPORARY}*"):
         with contextlib.suppress(OSError):
             status = path.lstat()
@@ -137,8 +137,8 @@ def _remove_left(path: Path) -> None:
 
 
 def _is_unheld(path: Path) -> bool:
-    """Return True without a flock, which a file being written has: other commands write specs and decisions during a
-    pass."""
+    """Return True if there is no flock. A file being written has one, and other commands write specs and decisions
+    during a pass."""
     if path.is_symlink():
         return True
     try:

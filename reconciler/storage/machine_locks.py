@@ -19,9 +19,9 @@ def make_machine_lock(name: str) -> Lock:
 
 
 def lock_folder() -> Path:
-    """Return the folder in RECONCILE_LOCKS, or one below the machine's temporary folder, where anyone may have created
-    an entry of that name: unless it is a folder in which users cannot change each other's files, one of this user's own
-    is used instead. Permissions of existing folders are never changed."""
+    """Return the folder in RECONCILE_LOCKS, or one below the machine's temporary folder. Anyone may have created an
+    entry of that name there, so unless it is a folder in which users cannot change each other's files, a folder that
+    only this user uses is returned instead. Permissions of existing folders are never changed."""
     if named := os.environ.get("RECONCILE_LOCKS", ""):
         _make_folder(Path(named), 0o1777)
         if Path(named).is_dir():

@@ -18,7 +18,7 @@ _CHECKOUT: Final = Path(__file__).parents[2]
 def find_shipped(name: str) -> Path:
     """Return the file shipped as ``name``: "schemas/submission.schema.json", "specs/quickstart.yaml", as in a checkout.
 
-    Raises FileNotFoundError, naming both places, if neither has it: the installation is damaged.
+    Raises FileNotFoundError, naming both places, if neither has it, because the installation is then damaged.
     """
     for folder in (_WHEEL, _CHECKOUT):
         if (folder / name).is_file():

@@ -1,4 +1,4 @@
-"""Runs transfers at once, in threads for which the process does not wait: a server may never answer."""
+"""Runs transfers at the same time, in threads that the process does not wait for, because a server may never answer."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def build_child_environment(extra: Mapping[str, str] | None = None) -> dict[str,
 
 def build_launcher_environment() -> dict[str, str]:
     """Build the environment of a launcher, including the variables that it reads itself. The parent of its children is
-    not ours and may be on another machine, with other devices than those selected here."""
+    not our process, and may be on another machine with other devices than those selected here."""
     environment = build_launched_environment()
     del environment["RECONCILE_PARENT"]
     return environment
@@ -100,7 +100,7 @@ class Child:
         keep_open: Sequence[int] = (),
     ) -> None:
         with log.open("ab") as output:
-            # This process keeps the pipe's other end: if the kernel cannot kill an orphan, end of file signals it.
+            # This process keeps the pipe's other end: end of file tells an orphan to end if the kernel cannot kill it.
             self._process = subprocess.Popen(
                 list(command),
                 cwd=folder,
@@ -237,7 +237,7 @@ def describe_end(command: Sequence[str], stdin: bytes, limit: float) -> ChildEnd
     return _run_short(command, build_child_environment(keys), stdin, limit)
 
 
-_MOST_SAID = 64 << 20  # bytes: more is not an answer
+_MOST_SAID = 64 << 20  # bytes; anything longer is not an answer
 _PIECE = 1 << 16
 
 

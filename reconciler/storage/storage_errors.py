@@ -40,7 +40,7 @@ _FIXES = {
     errno.ENODEV: "the device is gone: reconnect or remount it, and run again",
     errno.ENXIO: "the device is gone: reconnect or remount it, and run again",
 }
-# Something of another type is in the path: its purpose is unknown, so it is left unchanged.
+# Something of another type is in the path. Its purpose is unknown, so it is left unchanged.
 _IN_THE_WAY = "another file or folder is in the way: move it away, or restore it from git, and run again"
 _FIXES_OF_PATHS = {
     errno.ENOENT: "another process removed it, or a program is not installed: restore it, and run again",

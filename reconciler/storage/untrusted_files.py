@@ -1,8 +1,8 @@
 """The gate for foreign files: submission trees, logs of other machines, and files of a pull request.
 
 The sender of a folder chooses every entry. A link may lead to the reader's own files, which would be read, shown or
-recorded as if they had been sent; a pipe or a device never ends; a sparse file costs its sender nothing and its reader
-hours; and a thousand nested folders exhaust the stack of a recursive walk.
+recorded as if the sender had sent them; a pipe or a device never ends; a sparse file costs its sender nothing and its
+reader hours; and a thousand nested folders exhaust the stack of a recursive walk.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 # For files that are read completely: LoadGen's longest detail logs have tens of megabytes.
 LARGEST = 64 << 20
-LARGEST_RECORD = 16 << 20  # bytes of one record or decision, which usually has kilobytes
+LARGEST_RECORD = 16 << 20  # bytes of a record or a decision, which usually has kilobytes
 # For files that are copied or hashed in pieces: answers of an accuracy run (images have gigabytes).
 LARGEST_ANSWERS = 64 << 30
 DEEPEST = 40  # nested folders; a submission tree has about ten levels
@@ -116,9 +116,9 @@ def walk_files(folder: Path, deepest: int = DEEPEST, skipped: Collection[str] = 
 
 
 def list_special_entries(folder: Path, inside: Path | None = None) -> Iterator[tuple[Path, str]]:
-    """Yield (path, description) of the folder and the entries below it that are neither folders nor regular files of a
-    sensible size, and of links that lead out of ``inside``, by default the folder itself. Links that stay inside are
-    followed only once: their targets have their own entries."""
+    """Yield (path, description) of each entry, including the folder itself, that is neither a folder nor a regular file
+    of a sensible size, and of links that lead out of ``inside``, by default the folder itself. Links that stay inside
+    are followed only once: their targets have their own entries."""
     top = Path(os.path.realpath(inside or folder))
     if not Path(os.path.realpath(folder)).is_relative_to(top):
         yield folder, "a link that points elsewhere"

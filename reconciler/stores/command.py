@@ -168,8 +168,8 @@ def choose_store(paths: RepositoryPaths, word: str, option: str) -> ChosenStore:
 @contextlib.contextmanager
 def take_turns(paths: RepositoryPaths, wait: float) -> Iterator[Callable[[], None]]:
     """Wait until no run is timed on the machine, and yield a function to call between pieces, which pauses while one
-    is. The lock excludes only other transfers of this repository, which would share partial files: a store may take
-    arbitrarily long, and other users' runs must not wait for it."""
+    is. The lock excludes only other transfers of this repository, which would use the same partial files. A store may
+    take arbitrarily long, and other users' runs must not wait for it."""
     transfer = Lock(paths.transfer_lock, purpose="transfer of objects")
     try:
         with transfer.acquire(wait=wait):

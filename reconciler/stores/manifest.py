@@ -114,9 +114,9 @@ def _read(file: ManifestFile, remote: Remote) -> Iterator[bytes]:
 
 # The ticket with which a job fetches its attempt, and the notes that both sides keep about it in the store.
 
-# Notes of one attempt, below its folder in the store. WANTED exists until the pass has taken or given up the result;
-# BEGUN once a job has started it, TWICE once a second job has; PROGRESS while it runs; RESULT lists its output and is
-# written last.
+# Notes of one attempt, below its folder in the store. WANTED exists until the pass has taken the result or given it up;
+# BEGUN exists once a job has started it, TWICE once a second job has; PROGRESS while it runs; RESULT lists its output
+# and is written last.
 WANTED, BEGUN, TWICE, PROGRESS, RESULT = ("wanted", "begun", "twice", "progress", "result")
 NOTES = (WANTED, BEGUN, TWICE, PROGRESS, RESULT)
 # Parts of an attempt's folder that no job sends back: those that were sent to it, and a command's work folder, which no
@@ -128,7 +128,7 @@ class FetchTicket(Struct, frozen=True):
     """``url`` and ``options`` of the store, as declared: they refer to a secret by its variable. ``attempt``: its ID;
     ``folder``: its path on both sides; ``manifest``: digest of the manifest of sent files. ``verb``, ``request`` and
     ``result``: arguments of its child; ``objects``: the node's cache of files that many attempts need; ``hidden``:
-    variables with secrets of the store that the request does not use."""
+    variables with the store's secrets, unless the request uses them."""
 
     url: str
     options: Mapping[str, object]
@@ -161,7 +161,7 @@ def decode_ticket(data: bytes) -> FetchTicket:
 
 
 class ProgressNote(Struct, frozen=True):
-    """Progress from a running node: its files ``placed`` and ``last-line``, and its counter in hexadecimal."""
+    """Progress of a running node: its files ``placed`` and ``last-line``, and its counter in hexadecimal."""
 
     placed: str = ""
     counter: str = ""

@@ -45,7 +45,7 @@ _NOTE_INTERVAL = 4.0  # seconds between two progress notes
 _LOOK = 0.25
 _REFUSED = 75  # exit status if the attempt could not be fetched, or its files could not be sent
 _PAUSE = 5.0  # seconds between two requests to a store that does not answer
-_FETCHING, _SENDING = 60.0, 3600.0  # seconds of retries; sending gets more, since the run may have taken long
+_FETCHING, _SENDING = 60.0, 3600.0  # seconds of retries; sending gets more, since the run may have taken a long time
 
 
 class NodeRunner(Struct):
@@ -138,7 +138,7 @@ class NodeRunner(Struct):
 
     def _report_often(self) -> None:
         while not self.ended.wait(_NOTE_INTERVAL):
-            with suppress(StoreError):  # it may answer later: the run continues
+            with suppress(StoreError):  # the run continues, since the store may answer later
                 self._send_note()
                 if self._read(manifest.WANTED) is None:
                     self.unwanted.set()

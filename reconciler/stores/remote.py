@@ -28,8 +28,8 @@ _BLOCK = 16 << 20  # bytes of one request when reading
 _WHOLE = frozenset({"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss"})
 _LOCAL = frozenset({"file", "local"})
 _HTTP = frozenset({"http", "https"})
-# Protocols that reach a place directly. fsspec's others wrap another one (files in an archive, a list of references
-# with templates, a cache), and some of their versions execute what they read.
+# Protocols that reach a place directly. The others of fsspec wrap another protocol (files in an archive, a list of
+# references with templates, a cache), and some versions of them execute what they read.
 _PLACES = frozenset(
     {
         *_WHOLE,
@@ -173,7 +173,7 @@ class Remote(Struct, frozen=True):
         if isinstance(response, dict):
             return bool(response.get("Error", {}).get("Code") != "NoSuchBucket")
         # fsspec's HTTP also reports "not found" for a server that refuses or does not answer.
-        known = cause is None or isinstance(cause, FileNotFoundError | KeyError)  # the latter for the memory store
+        known = cause is None or isinstance(cause, FileNotFoundError | KeyError)  # KeyError comes from the memory store
         return known or getattr(cause, "status", 0) in _NOT_THERE
 
 
@@ -227,7 +227,7 @@ def open_remote(url: str, options: Mapping[str, object]) -> Remote:
             fix = "use a direct url, such as s3://bucket/folder or file:///mnt/share/objects"
             raise StoreError(f"cannot open {said}: protocol {protocol} is not supported", fix=fix)
         kind = get_filesystem_class(protocol)
-        # Listings must be current: another machine may push at the same time.
+        # Listings must be current, since another machine may push at the same time.
         known = kind(**{"use_listings_cache": False, "skip_instance_cache": True, **resolved})
         root = str(known._strip_protocol(url)).rstrip("/")
     except StoreError:

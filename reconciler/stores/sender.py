@@ -135,7 +135,7 @@ class StoreTransport(Struct):
             data = remote.read_note(f"{ticket.notes}/{RESULT}")
             if data is None:
                 self.looked.pop(folder, None)
-                self.look(folder)  # fetch at least how far it came
+                self.look(folder)  # fetch at least how far it got
                 if remote.read_note(f"{ticket.notes}/{TWICE}") is not None:
                     write(folder / TWICE, b"")
                 return False
@@ -160,7 +160,7 @@ class StoreTransport(Struct):
         self.looked.pop(folder, None)
 
     def _remove_notes(self, folder: Path, *names: str) -> None:
-        """Remove the notes. If the store is down they stay there: they are ignored once the attempt is gone."""
+        """Remove the notes. If the store is down, they stay there and are ignored once the attempt is gone."""
         if self.only_looks:
             return
         with contextlib.suppress(StoreError, ValueError, OSError):

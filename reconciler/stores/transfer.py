@@ -31,7 +31,7 @@ from reconciler.stores.remote import Remote
 
 _Item = TypeVar("_Item")
 _Ended = TypeVar("_Ended")
-_LEAST = 1024  # bytes that must pass within the patience
+_LEAST = 1024  # bytes that must pass within ``patience``
 NOT_PUSHED = "it was never pushed to the store"
 _SPARE = 64 << 20  # bytes that a pull leaves free on this disk
 
@@ -47,8 +47,8 @@ class TransferStatus(StrEnum):
 
 
 class ObjectRef(Struct, frozen=True):
-    """An object that records name and git does not store. ``name``, ``address``: those of one artifact with that
-    content."""
+    """An object that records name and git does not store. ``name``, ``address``: the name and address of an artifact
+    with that content."""
 
     sha256: str
     size: int
@@ -204,7 +204,7 @@ def pull(transfer: Transfer, due: list[ObjectRef], *, parallel: int) -> list[Tra
 
 
 def foresee_transfer(transfer: Transfer, due: list[ObjectRef], *, parallel: int) -> list[TransferResult]:
-    """Foresee what a pull would find in the store, without reading an object."""
+    """Predict what a pull would find in the store, without reading an object."""
 
     def one(item: ObjectRef) -> TransferResult:
         size = transfer.remote.get_size(item.sha256)
@@ -231,7 +231,7 @@ def _pull_one(transfer: Transfer, item: ObjectRef) -> TransferResult:
             return TransferResult(item, TransferStatus.MOVED)
         remove(part)
         if not resumed:
-            break  # else the partial file may have been wrong: retry once from the beginning
+            break  # else the partial file may have been wrong, so retry once from the beginning
     return TransferResult(
         item,
         TransferStatus.WRONG,

@@ -59,14 +59,14 @@ from reconciler.tree.layout import CHECKER_LOG, is_portable
 from reconciler.tree.render import CONFIGS, PLACES, SCORER
 from reconciler.tree.source import Sources
 
-# Folder of a compliance test: the files from its verification script, and those that the script does not write.
+# The folder of a compliance test: the files that its verification script writes, and those that it does not.
 
 # Reports of TEST01's fallback; they belong in the folder of the answers.
 _REPORTS = frozenset({BASELINE, COMPLIANCE})
 
 
 def audit_files(test: str, run: Mapping[str, LogRef], verdict: Mapping[str, LogRef]) -> Files:
-    """{path below the test's folder: content}, from the artifacts of a test's run and its verdict.
+    """Return {path below the test's folder: content}, from the artifacts of a test's run and its verdict.
 
     The answers are truncated as required by the submission rules, and accuracy.txt contains their hash. For TEST01,
     truncation and the checkers need this file, but no script writes it.
@@ -206,7 +206,7 @@ class Assembly(Struct, frozen=True):
     def _collect_published_code(
         self, declared: Mapping[str, tuple[str, ...]], benchmarks: Collection[str]
     ) -> dict[str, dict[str, bytes]]:
-        """Return {benchmark: files of its src folder} for benchmarks that declare code."""
+        """Return {benchmark: files of its src folder} for benchmarks that declare their code."""
         return {name: self.sources.list_files(declared[name]) for name in sorted(benchmarks) if name in declared}
 
     def _collect_kept_code(self) -> Iterator[CellCode]:
@@ -374,7 +374,8 @@ def _describe_submission(submission: SubmissionSettings, settings: CellSettings)
 
 
 def _describe_system(system: SystemSettings) -> dict[str, Any]:
-    """Return the system as a spec describes it, without how it is reached and its power is metered."""
+    """Return the system as a spec describes it, without the settings for how it is reached and how its power is
+    metered."""
     values = {name.removeprefix("system."): value for name, value in sorted(system.values.items())}
     found = _nest({n: v for n, v in values.items() if n in ("category", "status") or n.startswith("hardware.")})
     return found | ({"description": dict(system.description)} if system.description else {})
@@ -406,7 +407,7 @@ def _name_location(name: str, location: str) -> str:
 
 
 def _list_places(settings: CellSettings) -> dict[str, str]:
-    """List the locations where a spec expects the runs' code, in storage order, with the corresponding part of the kept
+    """List the locations where a spec expects the runs' code, in storage order, each with its part of the kept
     files."""
     written = {new: old for old, new in _RENAMED.items()}
     names = {written.get(name, name): part for name, part in PLACES.items()}
@@ -481,7 +482,8 @@ def _list_digests(timed: Record, desired: Desired, acceptance: Acceptance | None
 
 
 def _shown(settings: CellSettings, *, adopted: bool) -> dict[str, str]:
-    """``adopted``: from a tree of ours, whose list of software has the version that the spec now declares."""
+    """``adopted``: the run comes from a tree that we rendered, whose list of software has the version that the spec now
+    declares."""
     found = {name: str(value) for name, value in sorted(settings.values.items()) if name.startswith(_SHOWN)}
     return {name: value for name, value in found.items() if not (adopted and name == "engine.version")}
 
@@ -491,7 +493,7 @@ def _refs(record: Record) -> dict[str, LogRef]:
 
 
 def _list_shown(score: Mapping[str, LogRef]) -> dict[str, LogRef]:
-    """List the files in folders of a score: answers that the round requires, such as images."""
+    """List the files in a score's folders: answers that the round requires, such as images."""
     return {name: file for name, file in score.items() if "/" in name}
 
 

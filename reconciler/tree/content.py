@@ -21,7 +21,7 @@ class LogRef(Struct, frozen=True, order=True):
 
 Content = bytes | LogRef
 Files = Mapping[str, Content]
-Rendered = tuple[str, Content]  # a path in the tree with "/", and its content
+Rendered = tuple[str, Content]  # a path in the tree, with "/", and its content
 
 
 class AccuracyLog(Struct, frozen=True):
@@ -85,12 +85,12 @@ class SystemContent(Struct, frozen=True):
 
 
 class CellCode(Struct, frozen=True):
-    """Code of a cell's published run. ``official``: as in ``CellContent``. ``files``: the code kept by the run, by name
-    below src/<benchmark>, without the files excluded by the spec. ``excluded``: number of those files. ``tool``: the
-    program that made the record. ``submission``, ``system``, ``settings``: their part of a spec, nested, with units and
-    without what exists only on the machine that measured. ``places``: where the spec expects code, and its folder in
-    ``files``. ``extras``: this project's extras that the run needs. ``digests``: SHA-256 by name of the files of
-    dataset, model and engine. ``lists_software``: the README.md of its results lists the software."""
+    """The code of a cell's published run. ``official``: as in ``CellContent``. ``files``: the code kept by the run, by
+    name below src/<benchmark>, without the files excluded by the spec. ``excluded``: number of those files. ``tool``:
+    the program that made the record. ``submission``, ``system``, ``settings``: their parts of a spec, nested, with
+    units, and without what exists only on the measuring machine. ``places``: where the spec expects code, and its
+    folder in ``files``. ``extras``: this project's extras that the run needs. ``digests``: SHA-256 by name of the files
+    of dataset, model and engine. ``lists_software``: the README.md of its results lists the software."""
 
     cell: Cell
     official: str

@@ -17,7 +17,7 @@ from reconciler.tree.content import CellContent, SystemContent
 
 def collect_system_fields(system: SystemContent, submitter: str, ruleset: Ruleset) -> dict[str, Any]:
     """Return the system description: the round's mandatory fields in its order, "" if not declared, then the rest by
-    name. ``is_network`` is left out unless declared: its mere presence means the network division."""
+    name. ``is_network`` is left out unless declared, since its mere presence means the network division."""
     known = {
         "division": system.division,
         "submitter": submitter,
@@ -53,7 +53,8 @@ def read_statements(document: bytes) -> dict[str, str] | None:
 
 
 def _refuse_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A repeated name is ambiguous: readers use either the first or the last value."""
+    """Raise ValueError for a repeated name, which is ambiguous: some readers use the first value and others the last
+    one."""
     values = dict(pairs)
     if len(values) < len(pairs):
         raise ValueError("a name is there twice")
@@ -180,7 +181,8 @@ def _cell_text(value: str) -> str:
 
 
 def _text(value: Any) -> Any:
-    """Return nonzero counts as numbers and all else as text: the checkers treat the number 0 as an empty field."""
+    """Return nonzero counts as numbers and everything else as text, since the checkers treat the number 0 as an empty
+    field."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int) and value:

@@ -30,7 +30,7 @@ class Complaint(Struct, frozen=True):
     cause: str = ""
     fix: str = ""
     other: Place | None = None
-    severity: Severity | None = None  # for cases that are milder than their rule
+    severity: Severity | None = None  # for cases that are less serious than their rule says
     mechanism: str = ""
     doubt: str = ""
     aspect: str = ""
@@ -39,8 +39,8 @@ class Complaint(Struct, frozen=True):
 
 class TreeFinding(Struct, frozen=True):
     """Complaint with its rule and its cell: division/system/benchmark/scenario, or as much of that as applies.
-    ``origin``: the cell's line in the spec, if there is a spec. ``members``: the findings it summarises, because there
-    are so many that the submitter is probably not the cause."""
+    ``origin``: the cell's line in the spec, if there is a spec. ``members``: the findings that it summarises, because
+    they are so many that the submitter is probably not the cause."""
 
     rule: Rule
     submitter: str

@@ -75,7 +75,7 @@ _LEGACY = replace(
 LAYOUTS: Mapping[str, Layout] = {layout.name: layout for layout in (_V6, _LEGACY)}
 
 
-# Path of a cell from a layout's template, with the additional names in the template.
+# The path of a cell by a layout's template, with values for the template's additional names.
 MakePath = Callable[..., str]
 
 
@@ -87,7 +87,8 @@ def name_folders(cell: Cell, official: str, ruleset: Ruleset) -> Cell:
 
 @lru_cache(maxsize=4096)
 def is_portable(name: str) -> bool:
-    """Return True for a name allowed in a submission tree. Thousands of paths consist of the same few names."""
+    """Return True for a name allowed in a submission tree. Cached, since thousands of paths consist of the same few
+    names."""
     return _NAME.fullmatch(name) is not None
 
 

@@ -223,8 +223,9 @@ def _copy(source: str, folder: str) -> str:
 
 
 def _select_part(version: _Version, at: str, part: str, alone: Collection[str]) -> frozenset[str]:
-    """Select the names of a folder's files, below it. Parts that were kept at the top may be mixed with it: the
-    recorded digest decides, else files of the other parts do not count. ``alone``: files of code that is one file."""
+    """Select the names of a folder's files, relative to it. Parts that were kept at the top may be mixed with it; then
+    the recorded digest decides, or else files of the other parts do not count. ``alone``: files of code that is one
+    file."""
     cells = [cell for cell in version.cells if at in cell.places]
     kept = {name: content for cell in cells for name, content in cell.files.items() if name.startswith(part)}
     kept.pop(LEFT_OUT, None)
@@ -238,7 +239,7 @@ def _select_part(version: _Version, at: str, part: str, alone: Collection[str]) 
 
 
 def _list_unneeded(names: Set[str], needed: Set[str]) -> list[str]:
-    """List the names that are not needed; a folder without any that is needed, once."""
+    """List the names that are not needed. A folder in which none is needed is listed once."""
     kept = {PurePosixPath(), *(folder for name in needed for folder in PurePosixPath(name).parents)}
     unneeded = [PurePosixPath(name) for name in names - needed]
     return sorted({str([path, *(f for f in path.parents if f not in kept)][-1]) for path in unneeded})
@@ -486,7 +487,8 @@ class LoadGenRuns:
 
 
 def _power(content: CellContent, layout: Layout, at: MakePath) -> Iterator[Rendered]:
-    """Keep every byte as measured: a power session lists the digests of its files, including LoadGen's own logs."""
+    """Keep every byte as measured, since a power session lists the digests of its files, including LoadGen's own
+    logs."""
     for name, file in content.power.items():
         log = content.performance.get(name.removeprefix("run_1/")) if name.startswith("run_1/") else None
         if log is None:
@@ -498,7 +500,7 @@ def _power(content: CellContent, layout: Layout, at: MakePath) -> Iterator[Rende
 
 
 def _hashed(text: str, digest: str) -> str:
-    """An imported accuracy.txt already has its hash line, so it is not changed."""
+    """Add the hash line. An imported accuracy.txt already has it and is not changed."""
     return text if parse_accuracy(text, ()).hash == digest else add_hash(text, digest)
 
 

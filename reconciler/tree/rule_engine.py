@@ -43,7 +43,7 @@ def apply_rules(table: Table[V], view: V, about: About) -> Iterator[TreeFinding]
                 yield TreeFinding(rule, about.submitter, about.cell, complaint, about.origin)
         except UnreadableFolderError as error:
             pass_over(error)
-        except StorageError:  # a storage problem, not the rule's
+        except StorageError:  # a problem of the storage, not of the rule
             raise
         except Exception as error:
             if isinstance(error, PermissionError) and error.filename and note_closed_folder(error.filename):

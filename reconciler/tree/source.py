@@ -1,7 +1,7 @@
 """Published files other than results: code, documents and power folders, read from the locations in the spec.
 
-Hidden files and ``__pycache__`` are left out; files not allowed in a submission tree are refused with the rule they
-violate.
+Hidden files and ``__pycache__`` are left out. Files that are not allowed in a submission tree are refused with the rule
+that they violate.
 """
 
 from __future__ import annotations

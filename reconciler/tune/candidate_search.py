@@ -1,9 +1,9 @@
 """Search the best of several candidates, such as batch sizes, queue delays or streams. Pure, like ``search``.
 
 In Server, each candidate has its own capacity, and a full search of each would take most of a day. So only the first is
-searched fully; every other one must be VALID at a rate above the best so far, and one trial dismisses it. If the result
-is a measured number (a latency, a throughput), each candidate is run once, and those within the noise of the best are
-repeated.
+searched fully; every other one must be VALID at a rate above the best so far, so a single trial can dismiss it. If the
+result is a measured number (a latency, a throughput), each candidate is run once, and those within the noise of the
+best are repeated.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from msgspec import Struct
 _NEAR = 0.06  # rates this close to the one found count for the line through it
 _STEEPEST = 1.2  # largest strain at which that line is still valid
 _NINETEEN_OF_TWENTY = 1.645  # standard deviations of a normal distribution
-_UNSURE = 1.5  # relative increase per degree of freedom: nearly Student's distribution
+_UNSURE = 1.5  # relative increase per degree of freedom, close to Student's distribution
 
 
 class Noise(Struct, frozen=True):
@@ -101,13 +101,13 @@ def _fit(points: Sequence[tuple[float, float]]) -> tuple[float, float] | None:
 
 TOLERANCE = 0.01
 CONFIRMATIONS = 2
-_MOST = 40  # trials; if verdicts have not settled by then, the machine has another problem than its rate
-_SATURATED = 0.98  # of the rate: a run that completes less falls behind
+_MOST = 40  # trials; if verdicts have not settled by then, the rate is not the machine's problem
+_SATURATED = 0.98  # fraction of the rate; a run that completes less falls behind
 _FASTER = ((0.1, 4.0), (0.5, 2.0), (0.8, 1.25), (math.inf, 1.08))  # pressure below → factor, while no trial was INVALID
 _SLOWER = ((1.2, 0.95), (3.0, 0.8), (math.inf, 0.6))  # likewise while no trial was VALID
 _PATIENCE = 6  # steps of one size before they grow
 _EDGE = 0.1  # of a bracket: minimum distance of an interpolated rate from the ends of a wide bracket
-_STRAIGHT = 2.5  # of a strain: farther from the limit, late queries are too rare or too many to be informative
+_STRAIGHT = 2.5  # of a strain: farther from the limit, late queries are too few or too many to be informative
 _LEAST = 0.001
 _WIDEST = 2.0  # times the tolerance: a bracket is narrowed at least to this, whatever the noise
 _KNOWN = 2  # degrees of freedom from which the noise is trusted
@@ -286,7 +286,7 @@ def _step_down(trials: Sequence[RateTrial]) -> Next:
 
 
 def _cross(trials: Sequence[RateTrial], low: float, high: float, tolerance: float) -> float:
-    """Return the rate where the limit is crossed, shifted slightly to the side that leaves the shorter bracket."""
+    """Return the rate at which the limit is crossed, shifted slightly to the side that leaves the shorter bracket."""
     middle = math.sqrt(low * high)
     ends = _read_ends(trials, low, high)
     if ends is None or _drags(trials, low, high):
@@ -330,7 +330,7 @@ def _mean(values: Iterable[float | None]) -> float | None:
 
 
 def _drags(trials: Sequence[RateTrial], low: float, high: float) -> bool:
-    """Return True if the last trials moved only one end: the line does not fit, and halving is safer."""
+    """Return True if the last trials moved only one end, so that the line does not fit and halving is safer."""
     if len(trials) < 5:
         return False
     before = find_bracket(trials[:-3])

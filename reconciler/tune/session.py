@@ -1,7 +1,7 @@
 """Run one search: choose the next trial, make it, and repeat until the best settings are known or the time is over.
 
-It starts from all recorded trials that differ only in the searched settings, of any user and age: a search that is
-killed loses only the trial in progress.
+It starts from all recorded trials that differ only in the searched settings, whoever made them and when. So a search
+that is killed loses only the trial in progress.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ class Search(Struct):
 
 
 def searches_rate(scenario: str) -> bool:
-    """Return True if the rate is the claim: LoadGen issues queries at it, and the latency decides."""
+    """Return True if the rate is what the result claims: LoadGen issues queries at it, and the latency decides."""
     return name_loadgen_scenario(scenario) == "Server"
 
 
@@ -185,7 +185,7 @@ def show_rate(rate: float, digits: int) -> str:
 
 
 def _find_shortest(runs: Sequence[TrialRun], rate: float) -> float | None:
-    """Measured by LoadGen's clock."""
+    """Return the seconds of the shortest run at the rate, measured by LoadGen's clock."""
     here = [run for run in runs if float(str(run.record.inputs[RATE].value)) == rate]
     lasted = [float(margin.measured) for run in here for margin in run.margins if margin.name == "duration"]
     return min(lasted, default=None)

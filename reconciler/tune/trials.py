@@ -34,7 +34,8 @@ def find_run(seen: PlanResult, cell: Cell) -> Address:
 def make_trial(paths: RepositoryPaths, options: Options, trial: Trial, report: Callable[[Event], None]) -> TrialRun:
     """Make one performance run with the settings of a trial. ``options``: the specs, and how to run.
 
-    Raises ReconcilerError if there was no run: a setting is wrong, it failed, or this machine cannot make it.
+    Raises ReconcilerError if there was no run, because a setting is wrong, the run failed, or this machine cannot make
+    it.
     """
     assert trial.cell is not None
     address = RunAddress(trial.cell, PERFORMANCE).address
@@ -72,7 +73,7 @@ def _blame_setting(error: SpecError, trial: Trial) -> ReconcilerError:
 def prepare_quick(
     paths: RepositoryPaths, options: Options, seconds: float, report: Callable[[Event], None]
 ) -> tuple[TrialPaths, Options]:
-    """Prepare a pass with runs of ``seconds``. Return where it records, and its options."""
+    """Prepare a pass with runs of ``seconds``. Return the paths that it records to, and its options."""
     _make_upstream(paths, replace(options, only=tuple(map(str, _UPSTREAM))), report)
     there, chosen = choose_quick(paths, options, seconds)
     adopt_upstream(paths, there)

@@ -20,7 +20,7 @@ _AUDIT_FACTORS = (Decimal("0.92"), Decimal("0.96"))
 _NEAR = Decimal("0.0005")
 _COUNTS = frozenset({keys.MIN_QUERY_COUNT, keys.PERFORMANCE_SAMPLE_COUNT})  # counts of a dataset's samples
 
-# Settings that only determine a run's size: the expected rate of Offline and the expected latencies of the streams.
+# Settings that only determine a run's size: Offline's expected rate and the streams' expected latencies.
 _ESTIMATES = {(of, target.name) for of in ("Offline", *keys.STREAMS) if (target := find_target(of))}
 ESTIMATE, OTHER_CELL, SEVERAL = "conf-estimate", "conf-of-other-cell", "conf-of-several"
 # Some submission code collects the settings of all runs of a result in its user.conf. This caused 55 findings in v2.1.
@@ -28,8 +28,8 @@ SAID_TWICE = "conf-said-twice"
 
 
 class ConfCause(Struct, frozen=True):
-    """The cause of a difference. ``text``: one clause, "" if no cause fits; ``mechanism``: the id of the cause under
-    which it is counted."""
+    """The cause of a difference. ``text``: a clause, "" if no cause fits; ``mechanism``: the id of the cause under
+    which the difference is counted."""
 
     text: str = ""
     mechanism: str = "conf-of-another-run"
@@ -75,8 +75,8 @@ def is_rounded(text: str, value: object, logged: str) -> bool:
 
 
 def is_of_accuracy_set(view: CellView, name: str, value: object) -> bool:
-    """Return True for the sample count of the accuracy run, if the round has a separate dataset for it: a result's
-    single user.conf cannot contain both counts."""
+    """Return True for the sample count of the accuracy run, if the round has a separate dataset for it, since a
+    result's single user.conf cannot contain both counts."""
     if view.rules is None or name not in _COUNTS:
         return False
     answered, whole = (

@@ -36,9 +36,9 @@ from reconciler.storage.untrusted_files import LARGEST
 from reconciler.tree.findings import TreeFinding, TreeReport
 from reconciler.verify.engine import verify_tree
 
-# A baseline is an earlier report of verify-tree. Its findings are not shown again.
+# A baseline is an earlier report of verify-tree. Findings in it are not shown again.
 
-# Fields that identify a finding in another report. Lines can move, so they are left out.
+# Fields that identify a finding in another report. Lines are left out, because they can move.
 _FIELDS = ("rule", "submitter", "cell", "file", "found", "wanted")
 Known = frozenset[tuple[str, ...]]
 

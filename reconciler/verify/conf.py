@@ -23,11 +23,11 @@ from reconciler.verify.settings import FRACTIONS_SINCE, ConfReading, ConfSetting
 
 # Settings for how LoadGen issues queries. No published value depends on them.
 _INCIDENTAL = frozenset({"coalesce_queries", "max_async_queries"})
-_ASSIGNED = b"="  # in each line that sets a value
+_ASSIGNED = b"="  # appears in each line that sets a value
 _ORDERED_SINCE = 5  # first LoadGen release with a built-in configuration, which it reads before user.conf
 _DOUBLES = frozenset(setting.name for setting in SETTINGS if setting.unit in (Unit.RATE, Unit.MS))
 _AFTER_FIRST = 5  # digits that LoadGen prints of a double after the first one
-# Bounds that end a run early; LoadGen has none by default.
+# Bounds that end a run early; by default, LoadGen has none.
 _BOUNDS = (keys.MAX_DURATION, keys.MAX_QUERY_COUNT)
 _EVERYWHERE = tuple(
     setting
@@ -156,7 +156,7 @@ def verify_unexplained(view: CellView) -> Complaints:
         return
     conf = view.files.user_conf.value
     if run.inferred and conf is not None and conf.values and not reading.settings:
-        return  # a gap: the file is for the folder's scenario, and the conf of the scenario that ran is elsewhere
+        return  # a gap: this file is for the folder's scenario, and the conf of the scenario that ran is elsewhere
     scenario = run.log.scenario
     target = find_target(scenario)
     for setting in (target, *_EVERYWHERE) if target else _EVERYWHERE:

@@ -159,7 +159,7 @@ def _are_in_two_categories(one: Facts, two: Facts, logs: PublishedLogs) -> bool:
 
 
 def _are_described_alike(one: Facts, two: Facts, logs: PublishedLogs) -> bool:
-    """Return True for identical descriptions of one machine, which needs only one run under two names. Partners who
+    """Return True for identical descriptions of one machine, for which one run under two names is enough. Partners who
     enter one machine may publish the same logs of its accuracy run and tests."""
     entry, entry2 = _find_entries(one, two, logs)
     described = bool(entry.description) and entry.description == entry2.description
@@ -210,8 +210,8 @@ def _conf_cause(own: Facts, facts: Sequence[Facts], shared: Mapping[tuple[str, s
 
 
 def _are_related(one: Facts, two: Facts) -> bool:
-    """Return True for cells whose files can be confused: of one system, or of one benchmark and scenario. Other cells
-    may have equal round numbers by chance."""
+    """Return True for cells whose files can be confused: those of one system, or of one benchmark and scenario. Other
+    cells may have equal round numbers by chance."""
     (_, system, benchmark, scenario), (_, system2, benchmark2, scenario2) = _parts(one), _parts(two)
     same_result = (strip_variant(benchmark), scenario) == (strip_variant(benchmark2), scenario2)
     return same_result or (system == system2 and scenario == scenario2)

@@ -270,7 +270,7 @@ def _facts(view: CellView) -> Facts:
 # Findings of one kind that are too frequent to be submitters' mistakes: one question about the round, tool or machine
 # that they share.
 
-_PART = 20  # 1 in this many: a kind found in a larger share of a round's results is folded
+_PART = 20  # 1 in this many; a kind found in a larger share of a round's results is folded
 _FEWEST = 5  # results; fewer may share a mistake by chance or because of one person
 
 Result = tuple[str, str]  # submitter, cell

@@ -1,4 +1,4 @@
-"""Compute the verdicts of compliance tests again from the logs in the tree and compare them with the verify files."""
+"""Recompute the verdicts of compliance tests from the logs in the tree, and compare them with the verify files."""
 
 from __future__ import annotations
 

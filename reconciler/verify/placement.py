@@ -34,8 +34,8 @@ _INFERRED = "the rules of this round are unknown; they may allow the result to b
 
 
 def _doubt_inference(complaint: Complaint, view: CellView) -> str:
-    """Doubt a wrong scenario if the round, which decides what may be inferred, is unknown. Modes and settings are
-    LoadGen's."""
+    """Doubt a wrong scenario if the round, which decides what may be inferred, is unknown. Modes and settings do not
+    depend on the round."""
     return "" if view.ruleset.is_known or complaint.aspect != _SCENARIO else _INFERRED
 
 

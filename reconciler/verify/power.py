@@ -1,4 +1,5 @@
-"""Compare a power session with the files that it measured. The kit's client and director list the SHA-1 of each."""
+"""Compare a power session with the files that it measured. The kit's client and director list the SHA-1 of each
+file."""
 
 from __future__ import annotations
 

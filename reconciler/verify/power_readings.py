@@ -35,13 +35,13 @@ _NUMBERS = msgspec.json.Decoder(list[float])
 _WATTS = b",Watts,"
 _VALUES = rb",Watts,%b,Volts,%b,Amps,%b,PF,%b" % ((_NUMBER,) * 4)
 _MOST_CHANNELS, _IDLE = 16, (0.0,) * 4  # no analyzer has more than 7 channels
-_SEVERAL = b",Analyzer"  # the kit adds up the samples of several analyzers; a single one's need not have channels
+_SEVERAL = b",Analyzer"  # the kit adds up several analyzers' samples; those of a single one need not have channels
 # Over all samples, none of 110 published files is off by more than 0.001; single samples are off by 0.003.
 _PRODUCT_NEAR = 0.01
 # The last lines may be missing if the daemon had not written them when the kit copied its log.
 _SENT = re.compile(rb"Response to client sent: (Watts,[\d.]{1,20}(?:,[\d.]{1,20}){5})\r?$", re.MULTILINE)
-# LoadGen's release from which the kit is known to request statistics: v3.0's did not, and none of the 2,475 published
-# sessions of v2.1 has an answer.
+# LoadGen's release from which the kit is known to request statistics. The kit of v3.0 did not, and none of the 2,475
+# published sessions of v2.1 has an answer.
 _FIRST_ASKED = 4
 
 
@@ -197,8 +197,8 @@ _read_lately = functools.lru_cache(maxsize=4)(_read_all)
 
 
 def _list_samples(data: bytes) -> tuple[Iterable[list[tuple[bytes, ...]]], bool]:
-    """List the samples by their number of channels, smallest first. Also return whether all have the number of the
-    first, which is usual."""
+    """List the samples by their number of channels, smallest first. Also return whether all have as many as the first
+    one, which is usual."""
     channels = data.partition(b"\n")[0].count(_WATTS) - 1
     samples = _shape_sample(channels).findall(data) if 0 <= channels <= _MOST_CHANNELS else []
     if samples and len(samples) * (channels + 1) == data.count(_WATTS) and b"\r" not in data:
@@ -217,7 +217,8 @@ def _read_numbers(texts: tuple[bytes, ...]) -> list[float]:
 
 @functools.lru_cache
 def _shape_sample(channels: int) -> re.Pattern[bytes]:
-    """Match a line with this number of channels. The groups are the four values of the total and of each channel."""
+    """Build a pattern for a line with this number of channels. Its groups are the four values of the total and of each
+    channel."""
     each = rb"(?>(?:,Mark,[^,\n]*+)?+,Ch\d{1,2}|[^\n]*?,Ch\d{1,2})" + _VALUES  # the first is a faster case of the other
     return re.compile(rb"^Time,[^,\n]{1,40}+" + _VALUES + each * channels + rb"(?![^\n]*,Watts,)", re.MULTILINE)
 

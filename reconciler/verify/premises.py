@@ -1,4 +1,4 @@
-"""Premises shared by several rules, each with a function that checks whether the tree shows it."""
+"""Premises that several rules share, each with a function that checks whether the tree shows it."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from reconciler.loadgen.user_conf import ConfValue, UserConf, read_conf_value
 from reconciler.resource.canonical import show_decimal
 
 _MILLISECOND = 1_000_000
-# LoadGen's release from which it reads fractions in SingleStream's expected latency, and supports MultiStream's at all
+# LoadGen's first release that reads fractions in SingleStream's expected latency, and supports MultiStream's at all
 # (mlcommons/inference 86164589 and a67f9f34, January 2022).
 FRACTIONS_SINCE = 2
 

@@ -231,7 +231,7 @@ _HASH = re.compile(r"hash=\s*([0-9A-Fa-f]{64})\b", re.ASCII)
 _STREAMS = ("SingleStream", "MultiStream")
 _TOLERANCE = Decimal("0.001")
 _DIGITS = 20
-# By a word in the text that they match.
+# Patterns by a word in the text that they match.
 _SCORED = {
     "queries=": re.compile(r"\bqueries=(\d+)", re.ASCII),
     "'gen_num': ": re.compile(r"'gen_num': (\d+)", re.ASCII),

@@ -1,5 +1,5 @@
-"""Decide when a watch passes, and over which steps: those on hold, those that the last pass could not do, and when to
-retry."""
+"""Decide when a watch starts a pass, and over which steps: which are on hold, which the last pass could not do, and
+when to retry."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _matches(address: Address, holds: Holds) -> bool:
 
 
 def _asked(steps: list[Step], desired: Desired) -> list[Step]:
-    """Leave out servers whose runs are all on hold: no pass would start them."""
+    """Leave out servers whose runs are all on hold, since no pass would start them."""
     needed = {up for step in steps for up in desired.by_address[step.change.address].upstream}
     return [s for s in steps if s.change.how is not Work.START or needed.intersection((s.change.address, *s.shared))]
 
@@ -78,11 +78,11 @@ def _wanted(steps: list[Step], desired: Desired) -> tuple[Step, ...]:
     return tuple(reversed(kept))
 
 
-_LOOP = "the loop"  # name under which the backoff tracks what belongs to no step
+_LOOP = "the loop"  # name under which the backoff tracks what no step is responsible for
 
 
 class Decider(Struct):
-    """``settled``: the state after the last pass, ``tried``: its steps that failed; in the same state, they are no
+    """``settled``: the state after the last pass, ``tried``: its failed steps; while the state is the same, they are no
     reason for another pass. ``thaw``: when the current freeze window ends, on ``clock``."""
 
     settings: WatchSettings
@@ -121,7 +121,7 @@ class Decider(Struct):
         )
 
     def forget_others(self, steps: Iterable[Step]) -> None:
-        """Forget all other steps: only these are needed now."""
+        """Forget all other steps, since only these are needed now."""
         self.backoff.keep({step.change.key for step in steps} | {_LOOP})
 
     def note_turn(self) -> None:

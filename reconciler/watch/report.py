@@ -36,7 +36,7 @@ _OPEN = frozenset(
     }
 )
 
-_TROUBLES = frozenset({"broken", "refused", "trouble", "unwatched"})  # also printed by a quiet watch
+_TROUBLES = frozenset({"broken", "refused", "trouble", "unwatched"})  # a quiet watch prints these too
 
 
 class WatchOutput:
@@ -167,7 +167,7 @@ class WatchReport:
         self._output.line("specs or sources changed, but no resolved value: the pass continues")
 
     def report_superseded(self, stopped: Step | None) -> None:
-        """``stopped``: the step in progress."""
+        """Report that a changed spec superseded the pass. ``stopped``: the step in progress."""
         name = name_step(stopped) if stopped else ""
         text = f"{name} is stopped, and " if name else ""
         text = f"the spec has changed: {text}the queue is dropped"

@@ -1,4 +1,4 @@
-"""Options of `watch` as one value: its waits, cells and hours, and whether it commits and pushes."""
+"""The options of `watch` as one value: its waits, cells and hours, and whether it commits and pushes."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Wait(Struct, frozen=True):
 
 
 class Backoff(Struct):
-    """Waits by name: the key of a step, or the name of an operation of the loop itself."""
+    """Waits by name: a step's key, or the name of an operation of the loop itself."""
 
     waits: dict[str, Wait] = field(default_factory=dict)
 

@@ -26,7 +26,7 @@ from watchdog.observers.api import BaseObserver, ObservedWatch
 from harness.contract import SKIPPED
 from reconciler.storage.files import is_leftover
 
-# Request only these events: planning opens and lists thousands of files, and must not flood the queue.
+# Request only these events, because planning opens and lists thousands of files and must not flood the queue.
 _EVENTS: list[type[FileSystemEvent]] = [
     *(FileCreatedEvent, FileModifiedEvent, FileMovedEvent, FileDeletedEvent),
     *(DirCreatedEvent, DirMovedEvent, DirDeletedEvent),
@@ -59,8 +59,8 @@ class ChangeSource(FileSystemEventHandler):
                 self._report(topic)
 
     def follow(self, homes: Homes) -> bool:
-        """Watch these places, again if they were removed, replaced or created since. Return True if a place is newly
-        watched: no event reports its earlier changes."""
+        """Watch these places, and watch those again that were since removed, replaced or created. Return True if a
+        place is newly watched, since no event reports its earlier changes."""
         self._homes = homes
         wanted = dict.fromkeys(watch_places(homes))
         for place in [place for place in self._watched if place not in wanted]:
@@ -79,7 +79,7 @@ class ChangeSource(FileSystemEventHandler):
                 watch = self._observer.schedule(self, str(place[0]), recursive=place[1], event_filter=_EVENTS)
                 self._watched[place] = (watch, inode)
         except (FileNotFoundError, NotADirectoryError):
-            pass  # removed again: the parent folder reports it
+            pass  # removed again, which the parent folder reports
         except OSError as error:
             self.problem = f"{place[0]} cannot be watched: {error.strerror or error}"
         return place in self._watched
@@ -139,7 +139,7 @@ class Topic(StrEnum):
     TREE = "rendered tree"
     GIT = "git"
     OURS = "our own working files"
-    UNWATCHED = "files not watched until now"  # may have changed before; no event reports this topic
+    UNWATCHED = "files not watched until now"  # may have changed before the watch; no event reports this topic
 
 
 # Files and folders that are watched, and the topic of a change there.

@@ -66,7 +66,7 @@ class Loop(Struct):
         """Run until an exception ends it, normally KeyboardInterrupt."""
         while True:
             self.turn()
-            # Differences without an event existed before the watch began.
+            # Differences that no event reported existed before the watch began.
             topics = (Topic.SOURCES if topic == Topic.UNWATCHED else topic for topic in self.wait())
             self.topics = tuple(dict.fromkeys(topics))
 
@@ -95,7 +95,7 @@ class Loop(Struct):
         except SupersededError as error:
             self.reporter.report_superseded(error.stopped)
             self.queue.add(Topic.SPECS)
-        except Exception as error:  # also for our own bugs: an unattended watch had better continue
+        except Exception as error:  # also after our own bugs: an unattended watch should go on
             wait = self.decider.note_trouble(error)
             self.reporter.report_trouble(error, wait, self.decider.find_next_time())
         finally:
@@ -182,7 +182,7 @@ class Loop(Struct):
         self.commits.moved = None
 
 
-_JITTER = 0.2  # of the interval: many clones must not poll at once
+_JITTER = 0.2  # fraction of the interval, so that many clones do not poll at once
 
 
 class Follower:
@@ -248,8 +248,8 @@ HOST = "127.0.0.1"
 
 
 class Health:
-    """A page on the loopback interface for supervisors and dashboards: serves ``state()`` as JSON at any path, while
-    entered. 503 while the watch has a problem."""
+    """A page on the loopback interface for supervisors and dashboards. While entered, it serves ``state()`` as JSON at
+    any path, with status 503 while the watch has a problem."""
 
     def __init__(self, port: int, state: Callable[[], dict[str, Any]]) -> None:
         try:
@@ -418,7 +418,7 @@ class Commits(Struct):
     """Commit records after a pass, and push them: never with force, and not before an embargo allows it.
 
     ``due``: a pass may have recorded something since the last commit. ``unpushed``: there may be commits to push.
-    ``moved``: from and to which commit HEAD moved by our own commits."""
+    ``moved``: the commits from which and to which our own commits moved HEAD."""
 
     paths: RepositoryPaths
     settings: WatchSettings
@@ -465,12 +465,12 @@ class Commits(Struct):
         self.reporter.say("pushed", f"pushed {name} to {remote}")
 
 
-_PATIENCE = 10  # times the quiet time: changes that never cease are still handled
+_PATIENCE = 10  # times the quiet time, so that changes that never cease are still handled
 
 
 class Queue:
-    """A queue of topics, not of events: a thousand changes of one kind trigger one plan, once they cease. Filled by any
-    thread, emptied by one."""
+    """A queue of topics rather than events: a thousand changes of one kind trigger one plan once they cease. Filled by
+    any thread, emptied by one."""
 
     def __init__(self, quiet: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._quiet, self._clock = quiet, clock

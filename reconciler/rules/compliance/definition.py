@@ -101,7 +101,7 @@ class MissingLogError(LookupError):
 class VerdictInputs(Struct, frozen=True):
     """Inputs of a verdict. ``limits``: the round's limits, as decimal text. ``dtype``: "" for the official script's
     default. ``metrics``: the benchmark's accuracy metrics. ``reports``: scorer output by file name. ``known_answers``:
-    an earlier comparison of answers, for use when the complete logs are not available."""
+    an earlier comparison of answers, used if the complete logs are not available."""
 
     audit: RunLogs
     performance: RunLogs = RunLogs()
@@ -129,7 +129,7 @@ class ComplianceTest(Struct, frozen=True, kw_only=True):
     ``compare_answers``: where the verdict stores its comparison of answers for reuse without the logs; if answers
     differ, the benchmark's scorer decides. ``scored``: the scorer decides the verdict. ``dtypes``: answer types
     supported by the official script, ``usual_dtype``: its default. ``unknown_dtype``: how to read a command's answers
-    of undeclared type; "": the default. ``speed_file``: the verify file that needs no answers.
+    if their type is not declared; "": the default. ``speed_file``: the verify file that needs no answers.
 
     For the test's folder in the tree: ``shows_run`` (the run's logs below performance/run_1) and ``shows_answers``;
     ``shown_whole``: not truncated, and no hash is required. ``own_files``: the verify files if the round does not have

@@ -117,7 +117,7 @@ def read_entries(lines: Iterable[bytes], file: str = ACCURACY_LOG) -> Iterator[E
 
 
 def _parse(text: bytes, file: str, number: int) -> Iterable[Entry]:
-    """Usually returns one entry; logs from other programs may have several on a line."""
+    """Parse a line, which has one entry in LoadGen's logs and may have several in those of other programs."""
     try:
         return (_make_entry(_LOGGED.decode(text)),)
     except (msgspec.MsgspecError, ValueError, RecursionError):

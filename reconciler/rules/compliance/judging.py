@@ -37,7 +37,7 @@ _UNKNOWN = ComplianceTest(judge=_refuse, shows_run=False, shows_answers=False)
 
 
 def find_test(name: str) -> ComplianceTest:
-    """Find a test by name; for an unknown name, return one that reads, shows and judges nothing."""
+    """Find a test by name; for an unknown name, return a test that reads, shows and judges nothing."""
     return TESTS.get(name, _UNKNOWN)
 
 

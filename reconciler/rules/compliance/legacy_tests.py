@@ -85,8 +85,8 @@ def verify_test04_ab(unique: SummaryLog, same: SummaryLog) -> AuditVerdict:
 
 
 def _faster(scenario: str, before: float, after: float, allowed: float) -> bool:
-    """The script of that time treated the greater score as better in all scenarios but SingleStream, so it read
-    MultiStream's latency as a rate."""
+    """Return True if the second score is faster by ``allowed`` or more. The script of that time treated the greater
+    score as better in all scenarios but SingleStream, so it read MultiStream's latency as a rate."""
     if before * (1 - allowed) < after < before * (1 + allowed):
         return False
     return after <= before if scenario == "SingleStream" else after >= before
@@ -97,7 +97,7 @@ def _off(summary: SummaryLog, setting: str) -> bool:
 
 
 def _judge_ab(inputs: VerdictInputs) -> AuditVerdict:
-    """Treat the run with different samples as the performance run, and the run with one sample as the test's."""
+    """Treat the run with different samples as the performance run, and the run with one sample as the test's run."""
     return verify_test04_ab(inputs.performance.read_summary_log(UNIQUE), inputs.audit.read_summary_log(SAME))
 
 

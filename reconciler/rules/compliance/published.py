@@ -54,7 +54,7 @@ class Published(Struct, frozen=True):
 
 
 def judge_files(published: Published) -> Iterator[Judged]:
-    """Judge every verify file that exists and has complete logs."""
+    """Judge each verify file that exists and whose logs are complete."""
     test, rules = published.test, published.rules
     for file in _verify_files(test, rules):
         text = published.text(file)
@@ -75,7 +75,7 @@ def judge_files(published: Published) -> Iterator[Judged]:
 
 
 def _verdicts(published: Published, file: str) -> Iterator[AuditVerdict]:
-    """No file states the type for reading the answers: return one verdict per possible type."""
+    """Return one verdict per possible answer type, since no file states the type."""
     test = find_test(published.test)
     speed = file == test.speed_file
     names = (BASELINE, COMPLIANCE) if test.asks_scorer else ()

@@ -149,12 +149,12 @@ def show_score(number: float | None) -> str:
 
 
 def describe_distance(reference: float, test: float) -> str:
-    """Return "11.00 % below 100": the test's score, compared with the reference."""
+    """Compare the test's score with the reference: "11.00 % below 100"."""
     if not reference:
         return f"not comparable with {show_score(reference)}"
     return f"{abs(test / reference - 1) * 100:.2f} % {'below' if test < reference else 'above'} {show_score(reference)}"
 
 
 def measure_distance(reference: float, test: float) -> str:
-    """Return the difference between the test's score and the reference, as signed percent."""
+    """Return the difference between the test's score and the reference, in percent and signed."""
     return f"{(test / reference - 1) * 100:+.2f} %" if reference else "beyond measure"

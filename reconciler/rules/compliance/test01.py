@@ -37,7 +37,7 @@ MOST_CHANGE = "most_score_change"  # the name of the round's limit
 _FIRST_STRICT = 2  # LoadGen's release
 DTYPES = ("byte", "float32", "int32", "int64")
 USUAL = "byte"  # the official script's default
-_LARGE = 1 << 24  # class numbers are smaller; float32 numbers other than 0 are larger if read as integers
+_LARGE = 1 << 24  # class numbers are smaller; float32 numbers other than 0 are larger when read as integers
 ANY = "any"  # type unknown: compare as each type that the answer's length allows
 
 
@@ -146,7 +146,7 @@ class _Unread:
         self._size = size
         self._samples = set[int]()
         self._lengths = set[int]()
-        self._values = set[bytes]()  # at most two
+        self._values = set[bytes]()  # at most two values
         self._beginnings: list[tuple[int, int]] = []  # (sample, entry) of answers whose first 4 bytes differ
         self._ends: list[tuple[int, int]] = []
         self._small = True
@@ -199,7 +199,7 @@ class _Unread:
 
 
 def _same_first(one: Entry, other: Entry, dtype: str) -> bool:
-    """An answer without elements equals only another such answer."""
+    """Return True if the first elements are equal. An answer without elements equals only another such answer."""
     if dtype == ANY:
         fitting = (t for t in DTYPES if not len(one.data) % measure(t) and not len(other.data) % measure(t))
         return all(_same_first(one, other, t) for t in fitting)
@@ -250,7 +250,7 @@ def compare_accuracies(fallback: Fallback) -> Part:
         if not baseline or not compliance:
             missing = "baseline" if not baseline else "compliance"
             reasons.append(f"{metric}: the {missing} accuracy is not known or zero")
-        # Binary floating point, so that a borderline difference is judged as in the checkers.
+        # In binary floating point, so that a borderline difference is judged as in the checkers.
         elif (off := abs(1 - float(baseline) / float(compliance)) * 100) > float(allowed):
             reasons.append(f"{metric}: {compliance} differs by {off:.3f} % from {baseline}; {allowed} % allowed")
     if not fallback.allowed:
@@ -280,7 +280,7 @@ def _make_answers_part(inputs: VerdictInputs) -> Part:
 
 
 def _was_compared_as(known: Part, dtype: str) -> bool:
-    """An earlier comparison is invalid if the answers are now read as another type."""
+    """Return False if the answers are now read as another type, which invalidates the earlier comparison."""
     return known.figures.get("compared as", "").partition(",")[0] in ("", dtype)
 
 
@@ -303,6 +303,6 @@ TEST01 = ComplianceTest(
     usual_dtype=USUAL,
     unknown_dtype=ANY,
     speed_file=VERIFY_PERFORMANCE,
-    # Submitters requested a share of the answers with the second setting before the first existed.
+    # Before the first setting existed, submitters requested a share of the answers with the second one.
     marks=(keys.SAMPLING_TARGET, "accuracy_log_probability"),
 )

@@ -78,7 +78,7 @@ def _check(entry: Entry, dtype: str, eos: int, checks: _Checks, *, needs_first: 
 
 
 def _count_ending(tokens: tuple[object, ...], eos: int) -> int:
-    """The official script looks no further than the second token, which is the first of these."""
+    """The official script looks no further than the second token, which is the first one here."""
     return next((n for n, token in enumerate(reversed(tokens)) if token != eos), len(tokens))
 
 

@@ -73,11 +73,11 @@ class Kept(Struct, frozen=True):
 
 
 class Recheck(Struct, frozen=True):
-    """Result of reading the recorded files of a run or score again. ``missing``: absent files; without them nothing
-    else is known. ``differing``: where the run differs from the request; ``shown``: evidence that it matches.
-    ``values``: the record's values derived again, from the file ``source``. ``partial``: names of values for which the
-    record may state more, from files not kept in git. ``other_metrics``: the same file's figures in units that other
-    rule versions may publish."""
+    """The result of reading the recorded files of a run or score again. ``missing``: absent files; if there are any,
+    nothing else is known. ``differing``: where the run differs from the request; ``shown``: evidence that it matches.
+    ``values``: the record's values derived again, from the file ``source``. ``partial``: names of values of which the
+    record may state more, taken from files that git does not keep. ``other_metrics``: the same file's figures in units
+    that other rule versions may publish."""
 
     source: str
     missing: tuple[str, ...] = ()
@@ -142,14 +142,14 @@ class ResultFormat(Protocol):
         """Judge a score. ``output``: files from the scorer; ``run``: the files of the accuracy run."""
 
     def find_missing(self, kept: Kept) -> str:
-        """Return the name of a file that is missing for judging the run or score; "" if all exist."""
+        """Return the name of a file that is missing and needed to judge the run or score; "" if all exist."""
 
     def judge_kept(self, kept: Kept) -> Iterator[LogFinding]:
         """Judge the kept files of a completed run or score: a pure function, repeated when rules change. Raises
         LogError or ValueError for unreadable files."""
 
     def list_kept(self, run: RunFiles) -> Iterator[KeptFile]:
-        """List the files of a successful run that the tree and later judgements need, in a fixed order."""
+        """List, in a fixed order, the files of a successful run that the tree and later judgements need."""
 
     def list_kept_answers(self, run: RunFiles) -> Iterator[KeptFile]:
         """List its answers and the files derived from them."""

@@ -121,7 +121,7 @@ def judge_run(run: RunFiles) -> AttemptVerdict:
 
 
 def _explain_seeds(logged: Mapping[str, int], asked: Mapping[str, int]) -> str:
-    """Name the LoadGen of the requested round if the logged seeds are those of another round; else ""."""
+    """Name the LoadGen of the requested round if the logged seeds belong to another round; else return ""."""
     from reconciler.rules.rounds import list_rounds, load_ruleset
 
     if logged == asked:
@@ -173,8 +173,8 @@ def judge_kept(kept: Kept) -> Iterator[LogFinding]:
 
 
 def _judge_date(kept: Kept, log: DetailLog) -> Iterator[LogFinding]:
-    """Yield a finding if a log is older than its attempt: that machine's clock is slow, or the log is from an earlier
-    run."""
+    """Yield a finding if a log is older than its attempt: either that machine's clock is slow, or the log is from an
+    earlier run."""
     began = log.started
     if began is not None and kept.started:
         early = (datetime.fromisoformat(kept.started) - began).total_seconds()
@@ -188,7 +188,7 @@ def _judge_log(log: DetailLog, *, rehearsal: bool) -> Iterator[LogFinding]:
     # The dataset of a rehearsal may be smaller than the one for which a round defines sample counts.
     for item in find_inconsistencies(log, judge_library=not rehearsal):
         yield LogFinding(item.rule, str(item), DETAIL, item.line, item.premise)
-    if log.mode == LOADGEN_MODE[ACCURACY]:  # the verdict covers performance runs
+    if log.mode == LOADGEN_MODE[ACCURACY]:  # LoadGen's verdict is only about performance runs
         verdict = judge_accuracy(log)
         for number, text in verdict.errors:
             yield LogFinding("log.errors", f"ERROR: {text}", DETAIL, number, lasting=verdict.lasting)
@@ -202,7 +202,7 @@ def _may_differ(kept: Kept) -> bool:
 
 
 def _judge_conf(data: bytes, inputs: Mapping[str, object], log: DetailLog) -> Iterator[LogFinding]:
-    """A user.conf written by a command must match the settings its run used."""
+    """Find differences between a user.conf that a command wrote and the settings that its run used."""
     key, scenario = str(inputs.get("model_key", "*")), str(inputs["scenario"])
     for text in find_conf_contradictions(data, log, key, scenario, select_audit_settings(inputs)):
         setting = find_setting(text.partition(":")[0], scenario)
@@ -211,7 +211,7 @@ def _judge_conf(data: bytes, inputs: Mapping[str, object], log: DetailLog) -> It
 
 
 def _judge_answers(kept: Kept, log: DetailLog) -> Iterator[LogFinding]:
-    """Judge the available log of answers: complete, or its two ends."""
+    """Judge the available log of answers, which is complete or consists of its two ends."""
     whole, short = kept.files.get(ACCURACY_LOG), kept.files.get(TRUNCATED)
     if whole is not None:
         with whole.open("rb") as stream:
@@ -230,7 +230,7 @@ def logs_answers(inputs: Container[str], mode: str) -> bool:
 
 
 def _ending(reported: RecordValues) -> str:
-    """Describe how a command ended. This proves nothing, but a failure is the first thing to look at."""
+    """Describe how a command ended. This proves nothing, but a failure is where to look first."""
     status = reported.get("exit_status")
     if not isinstance(status, int) or not status:
         return ""
@@ -395,7 +395,7 @@ def find_denials(log: DetailLog, asked: Asked, *, rehearsal: bool) -> list[str]:
 
 
 def _find_wrong_answers(files: Mapping[str, bytes], log: DetailLog) -> Iterator[str]:
-    """Find wrong answers in the log of answers stored in git: complete, or its two ends."""
+    """Find wrong answers in the log of answers stored in git, which is complete or consists of its two ends."""
     kept = files.get(ACCURACY_LOG, files.get(TRUNCATED))
     if kept is not None and log.complete:
         lines, whole = split_answers(kept)
@@ -436,7 +436,8 @@ def find_broken_files(folder: Path, log: DetailLog, *, answers: bool) -> Iterato
 
 
 def find_other_summary(path: Path, log: DetailLog) -> Iterator[LogFinding]:
-    """``PerformanceSummary::LogSummary`` and ``LogDetail`` (results.cc at v5.1.1) print the same values."""
+    """Find values that differ in the summary and the detail log, since ``PerformanceSummary::LogSummary`` and
+    ``LogDetail`` (results.cc at v5.1.1) print the same ones."""
     summary = parse_summary(path.read_bytes())
     for reading in summary.list_readings(log):
         for name, key in find_differing(reading, log):
@@ -446,8 +447,8 @@ def find_other_summary(path: Path, log: DetailLog) -> Iterator[LogFinding]:
 
 
 def find_excess_time(log: DetailLog, kept: Kept) -> Iterator[LogFinding]:
-    """Find a run that took longer than its command. LoadGen may measure with a clock that was set forward, so
-    this is a doubt, unless the run also ended before the attempt started: then it is a copy of an earlier run."""
+    """Find a run that took longer than its command. This is only a doubt, since LoadGen may measure with a clock that
+    was set forward. If the run also ended before the attempt started, it is a copy of an earlier run."""
     try:
         began, ended = log.started, log.ended
     except LogError:

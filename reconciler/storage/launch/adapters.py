@@ -47,7 +47,7 @@ class _Ssh(Adapter):
         return Started((program, "-T", "-o", "BatchMode=yes", *words, shlex.join(launch.command)))
 
     def select_identity(self, _launcher: Launcher) -> tuple[str, ...]:
-        """Return nothing: another node is another place, not another run."""
+        """Return nothing, since another node is another place, not another run."""
         return ()
 
 
@@ -93,8 +93,9 @@ class _Srun(Adapter):
 class _Sflow(Adapter):
     """NVIDIA's sflow: a workflow of servers, probes and clients on this machine, Slurm or Kubernetes, from YAML files.
 
-    It takes no command: the workflow declares a variable and a task that evaluates it. So our command starts where, and
-    after whatever, the workflow says. Only its files would show a container; the system's `python` declares it.
+    It takes no command. Instead, the workflow declares a variable and a task that evaluates it. So our command starts
+    where the workflow says, after whatever it says. Only the workflow's files would show a container, so the system's
+    `python` declares it.
     """
 
     _VARIABLE = "RECONCILE_COMMAND"
@@ -107,7 +108,7 @@ class _Sflow(Adapter):
     _UNFIT = ("--dry-run", "--tui", "--task", "-t", "--resume", "--kube-handoff")
 
     def build(self, launch: Launch) -> Started:
-        """Build the command; the last of two values of a variable wins."""
+        """Build the command. If a variable has two values, the last one wins."""
         return Started((*launch.launcher.words, "--set", f"{self._VARIABLE}={shlex.join(launch.command)}"))
 
     def find_unfit(self, launcher: Launcher) -> Problem | None:
@@ -171,12 +172,13 @@ def select_identity(words: Words) -> tuple[str, ...]:
 
 
 def choose_interpreter(launcher: Launcher, usual: str) -> str:
-    """Choose the interpreter: another file system has another Python; ``usual`` is this machine's."""
+    """Choose the interpreter, since another file system has another Python. ``usual``: this machine's."""
     return launcher.python or ("python3" if find_adapter(launcher).enters_container(launcher) else usual)
 
 
 def reaches_own_machine(launcher: Launcher) -> bool:
-    """Return True if it reaches a machine by its name: then two launchers with different words reach two machines."""
+    """Return True if it reaches a machine by its name, so that two launchers with different words reach two
+    machines."""
     return find_adapter(launcher).reaches_own_machine
 
 

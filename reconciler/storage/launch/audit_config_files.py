@@ -11,8 +11,8 @@ _LARGEST = 1 << 20  # bytes
 
 
 def find_placed_by(attempt: Path) -> Path | None:
-    """Return the file that this attempt's folder says it placed, or the one with the same settings that its command put
-    in its place: the test is running, or ended as by a power failure."""
+    """Return the file that this attempt's folder says it placed, or the file with the same settings that its command
+    put there instead. Such a file means that the test is running, or was cut off, for example by a power failure."""
     try:
         request = read_json(attempt / "request.json")
         source, target = Path(request["place_audit"]), Path(request["cwd"]) / "audit.config"

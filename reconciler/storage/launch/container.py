@@ -1,5 +1,5 @@
 """Commands in a container: the additions to `docker run`, `docker exec` and `podman run` (mounts, user, name), the
-options that are identity or refused, and the removal of a container."""
+options that are part of the identity or refused, and the removal of a container."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PLACE = (
 _FOLDER = ("-w", "--workdir")
 _ELSEWHERE = ("--context", "-H", "--host", "-c", "--connection", "--url", "-r", "--remote")
 _MARK = "RECONCILE_COMMAND"
-# Works in every shell, however it treats the zeros.
+# Works in every shell, no matter how it treats the zeros.
 _KILL = (
     "for p in /proc/[0-9]*; do "
     'case "$(cat $p/environ)" in *{mark}*) kill -9 ${{p#/proc/}};; esac; done 2>/dev/null; true'
@@ -40,7 +40,7 @@ class Container(Adapter):
     """`docker run`, `docker exec` and `podman run`."""
 
     def build(self, launch: Launch) -> Started:
-        """Build the command. Our options come first: of a repeated option, the later one wins, the user's."""
+        """Build the command. Our options come first, so that the user's wins if an option is repeated."""
         words, at = launch.launcher.words, _find_verb(launch.launcher)
         if at is None:
             return Started((*words, *launch.command))
@@ -51,7 +51,8 @@ class Container(Adapter):
         return Started((*before, verb, *ours, *after, *launch.command), (*before, "rm", "--force", launch.name))
 
     def start_bare(self, launch: BareLaunch) -> Started | None:
-        """Start a bare command. Its remains in a container that keeps running are found by a variable."""
+        """Start a bare command. If the container keeps running, what is left of the command there is found by a
+        variable."""
         words, at = launch.launcher.words, _find_verb(launch.launcher)
         if at is None or any(word.partition("=")[0] in _ELSEWHERE for word in words[:at]):
             return None
@@ -102,7 +103,8 @@ def _list_options(launch: Launch | BareLaunch) -> list[str]:
 
 
 def name_container(command: Words, name: str) -> Started | None:
-    """Add a name by which it can be ended to a user's command that starts a container. None for any other command."""
+    """Add a name to a user's command that starts a container, so that the container can be ended. None for any other
+    command."""
     launcher = Launcher(tuple(command))
     at = _find_verb(launcher) if launcher.program in PROGRAMS else None
     if at is None or command[at] != "run" or any(word.partition("=")[0] == "--name" for word in command):

@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec import Struct
 
 LAUNCHER, PYTHON = LAUNCHING = ("system.launcher", "system.python")  # settings of a system
-NO_PYTHON = "none"  # instead of an interpreter: the image has none of our code
+NO_PYTHON = "none"  # given instead of an interpreter if the image has none of our code
 
 Words = Sequence[str]
 Problem = tuple[str, str]  # the problem, and the fix

@@ -33,8 +33,8 @@ Node = Mapping[str, Any]
 def probe_nodes(request: ProbeRequest, launcher: Launcher, shared: Path, seen: Sequence[Path] = ()) -> tuple[Node, ...]:
     """Return the values of each node's probe, in the order of their ranks.
 
-    Every process that the launcher starts writes its own result file; of several on one node, the one with the lowest
-    local rank counts. ``shared``: a folder that all nodes see; ``seen``: paths that a container must see.
+    Every process that the launcher starts writes its own result file. If there are several on one node, the one with
+    the lowest local rank counts. ``shared``: a folder that all nodes see; ``seen``: paths that a container must see.
 
     Raises ReconcilerError with the output if a process failed or none answered.
     """
@@ -66,8 +66,8 @@ def read_host(node: Node) -> str:
 
 
 def find_first_busy(nodes: Sequence[Node], *, elsewhere: bool) -> Busy | None:
-    """Return the first other user of a node, from the answers to ``ProbeRequest.quiet``. ``elsewhere``: name the
-    node."""
+    """Return the first other user of a node, from the answers to ``ProbeRequest.quiet``. ``elsewhere``: include the
+    node's name."""
     found = [(node, node["busy"]) for node in nodes if node.get("busy")]
     # Another process on a GPU disturbs more than one on processors, and can be identified reliably.
     found.sort(key=lambda item: not str(item[1]["what"]).startswith("GPU"))

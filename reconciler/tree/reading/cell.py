@@ -41,7 +41,7 @@ _TEST = re.compile(r"TEST\d\d(-[AB])?")
 
 
 class Folder(Struct, frozen=True):
-    """Folder on disk, and its path below the tree's root, both as text, because a round has tens of thousands of
+    """A folder on disk and its path below the tree's root. Both are text, because a round has tens of thousands of
     files."""
 
     location: str

@@ -233,7 +233,7 @@ def list_entries(path: Path | str) -> list[os.DirEntry[str]]:
 
 
 def _find_status(path: Path | str) -> os.stat_result | None:
-    """Follows links."""
+    """Return the status of a file, following links; None if there is no such file."""
     try:
         return os.stat(path)  # noqa: PTH116
     except ValueError:  # a name that contains a NUL byte
@@ -245,8 +245,8 @@ def _find_status(path: Path | str) -> os.stat_result | None:
 
 
 def leads_out(path: Path) -> bool:
-    """Return True if a link leads out of its tree: the tree's author would have a file of the reader's machine read
-    under the link's name."""
+    """Return True if a link leads out of its tree. The tree's author could otherwise have a file of the reader's
+    machine read under the link's name."""
     parent = Path(os.path.realpath(path.parent))
     divisions = [index for index, name in enumerate(parent.parts) if name in DIVISIONS]
     top = Path(*parent.parts[: divisions[-1]]) if divisions else parent

@@ -98,7 +98,7 @@ def find_roots(path: Path) -> tuple[RootPlace, ...]:
 def _below(path: str, shown: str, depth: int) -> Iterator[RootPlace]:
     names = list_folders(path) if depth == _DEPTH else list_if_open(list_folders, path)
     divisions = [name for name in names if name in DIVISIONS]
-    is_named = depth == _DEPTH  # only the user's own path may have no submitter yet
+    is_named = depth == _DEPTH  # only the path that the user names may have no submitter yet
     if divisions and any(_is_division(Path(path, name), may_be_empty=is_named) for name in divisions):
         yield RootPlace(Path(path), shown, tuple(_submitters(Path(path), shown, divisions)))
         return

@@ -57,13 +57,13 @@ def find_official_name(folder: str, ruleset: Ruleset, mapping: Mapping[str, obje
 
 
 UNKNOWN = "unknown"  # round name if no file states one
-_ASKED = 25  # number of cells whose logs are read to recognise the round
+_ASKED = 25  # number of cells whose logs are read to recognise a round
 _TITLE = re.compile(r"\bMLPerf\W{0,6}Inference\W+(v\d+\.\d+)\b")
 _FOLDER = re.compile(r"(?:.*[_\-])?(v\d+\.\d+)")
 _VERSION = re.compile(r"(\d+\.\d+)")
-_HEAD = 4096  # characters of a README in which its title is searched
+_HEAD = 4096  # characters of a README that are searched for its title
 _UNNUMBERED = ("0.", "1.0")  # LoadGen versions from before each round had its own
-Seeds = tuple[int, ...]  # for qsl, sample index and schedule; fewer for other harnesses
+Seeds = tuple[int, ...]  # seeds for qsl, sample index and schedule; other harnesses have fewer
 Progress = Callable[[int, int, str], None]  # cells done, total cells, the next cell
 
 
@@ -151,8 +151,8 @@ def recognise_round(root: RootPlace) -> RecognisedRound:
 
 
 def _read_seeds(files: CellFiles, versions: Counter[str]) -> Iterator[Seeds]:
-    """Read the seeds of each run of a cell that has all three. Zeros do not count: LoadGen logs them if it read no
-    configuration. ``versions`` counts LoadGen's versions."""
+    """Read the seeds of each run of a cell that has all three. Zeros do not count, since LoadGen logs them if it read
+    no configuration. ``versions`` counts LoadGen's versions."""
     for run in (files.performance, files.accuracy):
         log = run.detail.value
         if log is None:
@@ -179,7 +179,7 @@ def _find_round(seeds: Seeds) -> str:
 
 
 def _read_name(root: RootPlace, versions: Counter[str]) -> RecognisedRound:
-    """Recognise the round that the tree states, or that of the most frequent LoadGen version."""
+    """Recognise the round that the tree states, or else the round of the most frequent LoadGen version."""
     for file in list_files(root.path):
         if file.upper().startswith("README"):
             text = read_file(root.path / file, file, decode_text).value or ""

@@ -1,4 +1,4 @@
-"""Values of a log that anyone may have edited: each as the type that a rule needs, or None."""
+"""Reads values of a log that anyone may have edited: each as the type that a rule needs, or None."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ def _list_slices(request: FileMessage) -> list[str]:
 
 
 def main(arguments: list[str], report: Callable[[Result], None] = lambda _: None) -> None:
-    """``report``: called last, after the result is written; by then its reader may have removed it."""
+    """``report``: called last, after the result is written; by then the reader may have removed the result."""
     if is_launched():
         follow_input()
     else:

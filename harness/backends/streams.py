@@ -135,7 +135,7 @@ class StreamSession(Session):
 
 
 class CollatedBatches:
-    """Batches that any thread may create. ``samples``: the resident ones, ``inputs``: of the engine."""
+    """Batches that any thread may create. ``samples``: the resident samples; ``inputs``: the engine's inputs."""
 
     def __init__(self, collate: Collate, samples: Arrays, inputs: Sequence[Tensor]) -> None:
         self._collate, self._samples, self._inputs = collate, samples, inputs
@@ -158,7 +158,7 @@ class Staging:
     """One batch of every input, for one stream.
 
     ``arrays``: the resident samples in the order of the inputs. ``batch_sizes``: see ``Engine``; ascending. ``memory``:
-    room for a batch of each input, if its place matters.
+    memory for a batch of each input, if its location matters.
     """
 
     def __init__(

@@ -75,7 +75,7 @@ def load(plan: LoadPlan) -> ImageSession:
 
 
 def _find_bus(device: torch.device) -> str:
-    """Return its PCI address, which telemetry uses."""
+    """Return the device's PCI address, which telemetry uses."""
     found = torch.cuda.get_device_properties(device)
     return f"{found.pci_domain_id:04x}:{found.pci_bus_id:02x}:{found.pci_device_id:02x}.0"
 

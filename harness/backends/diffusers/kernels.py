@@ -10,7 +10,7 @@ import triton.language as tl
 
 from harness.backends.pytorch.packed_kernels import FP8, gelu
 
-_LARGEST = tl.constexpr(448.0)  # of e4m3
+_LARGEST = tl.constexpr(448.0)  # largest value of e4m3
 _LEAST = tl.constexpr(1e-12)
 
 

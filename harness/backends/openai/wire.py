@@ -90,7 +90,7 @@ def read_events(lines: bytes) -> tuple[list[Event], bool]:
     except msgspec.DecodeError:
         if any(data.strip() == _CLOSING for data in found):
             raise refuse_second() from None
-        return [decode_event(data.strip()) for data in found], closed  # one of them raises the error
+        return [decode_event(data.strip()) for data in found], closed  # decoding one of the events raises the error
 
 
 def refuse_second() -> HarnessError:
@@ -207,7 +207,7 @@ class Stream(asyncio.Protocol):
         self._seen = (0, 0)
         self.began = self.moved = 0.0
         self.open = True
-        self.dropped = False  # by the server, without notice, soon after an answer
+        self.dropped = False  # the server closed it without notice, soon after an answer
 
     def ask(self, request: bytes, first: Callable[[Answer], None]) -> asyncio.Future[Answer]:
         """Send a request. ``first``: called with the answer once its first token has arrived."""
@@ -315,8 +315,9 @@ class Stream(asyncio.Protocol):
 
 @dataclass(slots=True)
 class Wires:
-    """The connections to one replica. ``busy``: those waiting for an answer. If the server closes connections after an
-    answer without notice, as llama.cpp's does, a new prompt may meet a closed one; from then on none is used twice."""
+    """The connections to one replica. ``busy``: connections that wait for an answer. If the server closes connections
+    after an answer without notice, as llama.cpp's does, a new prompt may meet a closed connection; from then on no
+    connection is reused."""
 
     url: str
     path: str
@@ -398,7 +399,7 @@ _DONE = b"e\r\ndata: [DONE]"
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Head of an answer. ``size``: its bytes. ``length``: of the body; -1 if its chunks or the closing of the
+    """Head of an answer. ``size``: bytes of the head. ``length``: bytes of the body; -1 if chunks or the end of the
     connection delimit it."""
 
     status: int
@@ -435,8 +436,8 @@ class Body:
         self.head = head
         self.whole = head.length == 0 and not head.chunked
         self._left = head.length
-        self._rest = b""  # of an incomplete chunk
-        self._line = b""  # of an incomplete line
+        self._rest = b""  # start of an incomplete chunk
+        self._line = b""  # start of an incomplete line
         self._closed = False
 
     def read_events(self, data: bytes) -> list[Event]:

@@ -66,7 +66,7 @@ class Answers:
         self._handles = handles
 
     def list_addresses(self) -> list[tuple[int, int]]:
-        """List the address and number of elements of each."""
+        """List the address and the number of elements of each tensor."""
         found = []
         for handle in self._handles:
             address, count = ctypes.c_void_p(), ctypes.c_int64()

@@ -163,7 +163,7 @@ def choose_sizes(tokens: int, samples: int) -> list[GraphSize]:
 
 
 class CapturedProgram:
-    """A program on one GPU as graphs, which computes one batch at a time."""
+    """A program on one GPU, captured as graphs; it computes one batch at a time."""
 
     def __init__(self, program: PackedProgram, tokens: int, samples: int) -> None:
         self.sizes = choose_sizes(tokens, samples)
@@ -175,7 +175,7 @@ class CapturedProgram:
         self.outputs: list[list[torch.Tensor]] = []
         pool = torch.cuda.graph_pool_handle()
         torch.cuda.synchronize(program.device)
-        for size in reversed(self.sizes):  # the largest first: the others fit in its memory
+        for size in reversed(self.sizes):  # the largest first, since the others fit in its memory
             self._capture(size, pool)
         self.graphs.reverse()
         self.outputs.reverse()

@@ -171,7 +171,7 @@ def _device() -> Device | None:
 def _builder(flavour: Flavour, log: Log) -> Any:
     try:
         return flavour.trt.Builder(log.logger)
-    except TypeError as error:  # the bindings' error if the library created none
+    except TypeError as error:  # the bindings raise this if the library created no object
         problem = f"the builder of TensorRT {flavour.version} failed to start: {log.last()}"
         raise HarnessError(problem, "missing", "it needs an NVIDIA GPU and its driver: check nvidia-smi") from error
 
@@ -193,7 +193,7 @@ def load_plugins(flavour: Flavour, log: Log, options: TensorrtEngineOptions) -> 
     for path in paths:
         if not path.is_file():
             raise HarnessError(f"plug-in library not found: {path}", "missing", "check engine.options.plugins")
-        if path in _PLUGINS:  # each GPU loads its engine, but a library can be loaded only once
+        if path in _PLUGINS:  # each GPU loads its own engine, but a library can be loaded only once
             continue
         if flavour.trt.get_plugin_registry().load_library(str(path)) is None:
             raise HarnessError(f"TensorRT does not load plug-in {path}: {log.last()}", "backend", "see the child's log")
@@ -281,7 +281,8 @@ def configure(flavour: Flavour, builder: Any, network: Any, plan: BuildPlan) -> 
 
 
 def set_compatibility(flavour: Flavour, config: Any, level: str) -> None:
-    """Set the devices that may run the engine. Raises HarnessError if this version does not have the level."""
+    """Set the devices that may run the engine. Raises HarnessError if this version does not have that compatibility
+    level."""
     if level == "none":
         return
     known = getattr(flavour.trt.HardwareCompatibilityLevel, level.upper(), None)
@@ -343,8 +344,8 @@ _TYPE = re.compile(rf"\b({'|'.join(_TYPES)})\b", re.IGNORECASE)
 
 
 def inspect(trt: Any, engine: Any, context: Any) -> dict[str, Any]:
-    """Inspect the engine. ``context``: with its shapes set, without which a dynamic engine does not report formats.
-    Empty if the engine has no information.
+    """Inspect the engine. ``context``: a context whose shapes are set; without one a dynamic engine does not report
+    formats. Empty if the engine has no information.
     """
     inspector = engine.create_engine_inspector()
     inspector.execution_context = context

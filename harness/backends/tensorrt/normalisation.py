@@ -21,7 +21,7 @@ OPERATOR = "InstanceNormalization"
 _STEPS = ("mean", "centred", "squared", "variance", "above", "spread", "factor", "scaled", "shifted")
 _INTO = ("ReduceMean", "Sub", "Mul", "Add", "Sqrt", "Div")
 _AXES_AS_INPUT = 18  # the first opset in which ReduceMean takes its axes as an input
-_EPSILON = 1e-5  # the default of the node
+_EPSILON = 1e-5  # the node's default
 _HALVES = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
 
 

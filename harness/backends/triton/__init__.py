@@ -46,7 +46,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ServedWork:
-    """Work of a model since the server's start. ``counters``: by name; ``batches``: size -> number computed."""
+    """The work of a model since the server started. ``counters``: values by name; ``batches``: size -> number
+    computed."""
 
     counters: Mapping[str, float] = field(default_factory=dict)
     batches: Mapping[int, int] = field(default_factory=dict)
@@ -204,7 +205,7 @@ class TritonSession(StreamSession):
         if self._sharing:
             self._share(match_samples(samples, self._engine.inputs))
         self._placed += 1
-        if self._placed == 2:  # the first samples were for the warm-up
+        if self._placed == 2:  # the first samples placed were those of the warm-up
             self._before = read_work(self._server)
 
     def close(self) -> None:

@@ -34,12 +34,12 @@ from harness.machine.placement import WorkerPlace
 from harness.verbs.command import SERVICE_LOG
 
 _LOOK = 0.05  # seconds
-_ASKED = 30.0  # seconds for a server to describe itself
-_LINES, _ERRORS, _LONGEST = 12, 4, 600  # of its output shown with a failure; characters per line
-_END = 1 << 16  # bytes read for them
+_ASKED = 30.0  # seconds that a server has to describe itself
+_LINES, _ERRORS, _LONGEST = 12, 4, 600  # lines of output and of errors shown with a failure; characters per line
+_END = 1 << 16  # bytes read to find these lines
 _ERROR = re.compile(r"E\d{4} |error:")
 _DYING = 2.0  # seconds between a broken connection and the end of its process
-_ENDING = 10.0  # seconds for an orderly end
+_ENDING = 10.0  # seconds that it has for an orderly end
 _REGIONS = "mlperf_triton_"  # regions of shared memory: the Python backend's, and inputs
 _TRIES = 3  # a port may be taken between its choice and the server's start
 _TAKEN = "Address already in use"
@@ -48,7 +48,7 @@ _FIX = "see the server's log; the next pass starts or queries it again"
 
 @dataclass(slots=True)
 class TritonServer:
-    """``process``: if this run started it. ``grpc``: its port for gRPC, 0 if unknown."""
+    """``process``: its process, if this run started it. ``grpc``: its port for gRPC, 0 if unknown."""
 
     host: str
     port: int
@@ -99,7 +99,7 @@ class TritonServer:
         return found
 
     def check(self, engine: BackendEngine, batch_size: int) -> None:
-        """Raise HarnessError if it does not serve the model, or another one under its name."""
+        """Raise HarnessError if the server does not serve the model, or serves another model under its name."""
         self.version = str(self.ask("/v2").get("version", ""))
         path = f"/v2/models/{quote(self.model, safe='')}"
         try:
@@ -162,7 +162,7 @@ class TritonServer:
         return None
 
     def _last_lines(self) -> str:
-        """Read its errors, if any, since tables of settings follow them; otherwise its last lines."""
+        """Read the errors, if any, since tables of settings follow them; otherwise the last lines."""
         if not self.log.is_file():
             return ""
         with self.log.open("rb") as stream:
@@ -291,8 +291,8 @@ def list_policy_arguments(policies: Mapping[str, WorkerPlace]) -> list[str]:
 
 
 def _wait(server: TritonServer, longest: float) -> None:
-    """Wait until the server and the model are ready. Raises HarnessError if the server ends before, or the time is
-    over."""
+    """Wait until the server and the model are ready. Raises HarnessError if the server ends first, or the time is
+    up."""
     give_up = time.monotonic() + longest
     silent = ""
     while time.monotonic() < give_up:
@@ -336,7 +336,7 @@ def remove_regions(prefix: str, shared: Path = SHARED) -> None:
 
 
 def remove_left_regions(shared: Path = SHARED) -> None:
-    """Remove regions of our ended runs, left by killed servers."""
+    """Remove regions of our finished runs that killed servers left behind."""
     for path in shared.glob(f"{_REGIONS}*"):
         owner = path.name.removeprefix(_REGIONS).partition("_")[0]
         if owner.isdecimal() and not Path("/proc", owner).exists():
@@ -354,8 +354,8 @@ _STUB, _PYTHON_BACKEND = "triton_python_backend_stub", ("libtriton_python.so", "
 
 @dataclass(frozen=True, slots=True)
 class ServerProgram:
-    """``path``: of tritonserver. ``root``: the installation folder. ``wheel``: True for nvidia-pytriton, whose Python
-    backend folder is assembled for the Python of this process."""
+    """``path``: the path of tritonserver. ``root``: the installation folder. ``wheel``: True for nvidia-pytriton, whose
+    Python backend folder is assembled for the Python of this process."""
 
     path: Path
     root: Path

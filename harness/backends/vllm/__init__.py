@@ -177,8 +177,8 @@ _LAST = 1 << 18  # bytes of the log
 
 
 def _find_cause() -> str:
-    """Find the error that ended the engine process. Its traceback is in the log of this run, to which both write; the
-    exception here only refers to it. "" if there is none, or no log."""
+    """Find the error that ended the engine process. Its traceback is in the log of this run, to which both processes
+    write; the exception here only refers to it. "" if there is none, or no log."""
     try:
         if not stat.S_ISREG(os.fstat(2).st_mode):
             return ""
@@ -192,7 +192,7 @@ def _find_cause() -> str:
 
 _FIX = "see vLLM's messages in the log of this run"
 _ENDED = ("stop", "length")
-_AHEAD = 2  # multiple of the engine's concurrent sequences
+_AHEAD = 2  # as a multiple of the engine's concurrent sequences
 
 
 class VllmEngine:
@@ -324,8 +324,9 @@ class VllmEngine:
 
 
 def choose_usage(scenario: Scenario) -> UsageContext:
-    """Choose the usage from which vLLM derives batch limits that the spec leaves open: that of ``LLM`` for many prompts
-    at once, that of its server if latencies count. With neither, it computes 128 prompts at a time on any device."""
+    """Choose the usage from which vLLM derives batch limits that the spec leaves open: that of ``LLM`` if many prompts
+    arrive at once, that of its server if latencies count. With neither, it computes 128 prompts at a time on any
+    device."""
     return UsageContext.LLM_CLASS if scenario == "Offline" else UsageContext.OPENAI_API_SERVER
 
 

@@ -150,7 +150,7 @@ def main(arguments: list[str], report: Callable[[Result], None] = lambda _: None
     verb, request_path, result_path = arguments[0], Path(arguments[1]), Path(arguments[2])
     if is_launched():
         os.chdir(request_path.parent)  # a container or a login shell may start in any directory
-    if result_path.is_dir():  # several processes of one launcher: hosts may share a name, and containers process IDs
+    if result_path.is_dir():  # a launcher's processes: hosts may share a name, and containers may share process IDs
         result_path /= f"{platform.node()}.{os.getpid()}.{secrets.token_hex(4)}.json"
     ending = Ending(result_path, report)
     try:

@@ -56,7 +56,7 @@ def build(plan: BuildPlan) -> BackendEngine:
     options.optimized_model_filepath = str(plan.output / ENGINE_FILE)
     if _stores_weights(plan.model):
         options.add_session_config_entry("session.optimized_model_external_initializers_file_name", _WEIGHTS_FILE)
-    options.log_severity_level = 3  # else it warns that the file is specific to this processor, as is the engine's key
+    options.log_severity_level = 3  # otherwise it warns that the file is only for this processor, as the key says
     session = _open(plan.model, options)
     inputs, outputs = _tensors(session.get_inputs()), _tensors(session.get_outputs())
     fixed = {node.shape[0] for node in session.get_inputs() if isinstance(node.shape[0], int)}

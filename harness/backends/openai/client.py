@@ -324,7 +324,7 @@ class Client:
             answer = await replica.wires.ask(body, partial(self._report_first, identity))
         else:
             answer = Answer().add_all([decode_event(await self._post(replica.url, body))])
-        if answer.model not in ("", self._model) and not answer.model.startswith(f"{self._model}@"):  # its revision
+        if answer.model not in ("", self._model) and not answer.model.startswith(f"{self._model}@"):  # a revision
             problem = f"the answer is of model {answer.model}, not {self._model}"
             raise self._server.explain(replica.url, problem, "find out why the server's model changed, then run again")
         if answer.cached and not self._server.shares:

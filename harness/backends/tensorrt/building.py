@@ -345,7 +345,7 @@ _TYPE = re.compile(rf"\b({'|'.join(_TYPES)})\b", re.IGNORECASE)
 
 def inspect(trt: Any, engine: Any, context: Any) -> dict[str, Any]:
     """Inspect the engine. ``context``: a context whose shapes are set; without one a dynamic engine does not report
-    formats. Empty if the engine has no information.
+    formats. The result is empty if the engine has no information.
     """
     inspector = engine.create_engine_inspector()
     inspector.execution_context = context

@@ -31,7 +31,7 @@ class TritonPythonModel:
         if arguments["model_instance_kind"] == "GPU":
             choose_device(int(arguments["model_instance_device_id"]))
         else:
-            # Instance names consist of their group and their number in it.
+            # The name of an instance consists of its group and its number in that group.
             number = int(arguments["model_instance_name"].rpartition("_")[2])
             place = place_workers(served["instances"], served["threads"])[number]
             pin_thread_near(place.node, place.processors)

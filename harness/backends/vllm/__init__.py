@@ -44,7 +44,7 @@ from harness.run.tokens import SOUNDS, Answer, GenerationPlan, Sampling, Spoken,
 
 # Processes that compute features of sounds for vLLM, from their parent's view.
 #
-# In one process, such threads would wait for each other and for the thread that reads answers.
+# As threads of one process, they would wait for each other and for the thread that reads answers.
 
 _MOST = 8
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")

@@ -38,10 +38,10 @@ from harness.run.packing import Packing
 
 BEST = 20  # number of starts and ends considered
 LONGEST = 30  # tokens of an answer
-NOTHING = "empty"  # the answer if no span is left
+NOTHING = "empty"  # the answer if no span remains
 
 Logits = Mapping[int, np.ndarray]
-"""Window -> float [at most 384, 2]."""
+"""Maps a window to its logits, float [at most 384, 2]."""
 
 
 def answer_all(texts: SquadTexts, logits: Logits) -> list[str]:

@@ -25,7 +25,7 @@ from harness.errors import HarnessError
 METADATA = ".snapshot_metadata"
 BUFFER = "buffer_protocol"  # a tensor's raw bytes
 _DTYPES: Mapping[str, np.dtype[Any]] = {"torch.float32": np.dtype(np.float32), "torch.float16": np.dtype(np.float16)}
-_WRAPPERS = ("module.", "model.")  # the prefixes that training adds around the network
+_WRAPPERS = ("module.", "model.")  # prefixes of the modules in which training wraps the network
 _FIX = (
     "download the checkpoint again, as described by `reconcile fetch dlrm-v2-99`; its folder contains "
     ".snapshot_metadata"
@@ -155,7 +155,7 @@ def write_model(weights: Weights, shape: Shape, settings: Mapping[str, Any], out
         write_program(weights, shape, output, counter)
 
 
-_RANKS = 2  # that a checkpoint is written by
+_RANKS = 2  # number of ranks that write a checkpoint
 
 
 def draw_weights(rng: np.random.Generator, shape: Shape) -> dict[str, NDArray[np.float32]]:

@@ -114,8 +114,8 @@ def compute_area(predictions: np.ndarray, labels: np.ndarray) -> float | None:
 
 OUTPUT = "probability"
 OUTPUTS = {OUTPUT: ((2048,), "float32")}
-STEP_THREADS = 8  # lookups in a terabyte mostly wait for memory
-_SEED = 123  # of the reference's request order
+STEP_THREADS = 8  # lookups in a terabyte of tables mostly wait for memory
+_SEED = 123  # seed of the reference's request order
 
 Steps = Generator[Arrays, Outputs, NDArray[np.float32]]
 
@@ -131,8 +131,9 @@ def open_loop(source: Path | None) -> Callable[[Arrays], Steps]:
 
 
 def answer_request(sample: Arrays, items: Table, users: Table, in_category: int) -> Steps:
-    """Map "request" [4], "history", "actions", "candidates", and in accuracy runs "likes", to float32: timestamp,
-    number in it, and predictions; then, if known, the likes, the same number of weights of one, and their count."""
+    """Map "request" [4], "history", "actions", "candidates", and in accuracy runs "likes", to float32: timestamp, the
+    request's number in it, and predictions; then, if known, the likes, as many weights of 1, and the number of
+    likes."""
     timestamp, number, user, longest = sample["request"].tolist()
     seen, candidates = sample["history"], sample["candidates"]
     (found,) = yield {

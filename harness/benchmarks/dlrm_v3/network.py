@@ -27,7 +27,7 @@ Tensors = Mapping[str, torch.Tensor]
 
 
 class Hstu(NamedWeights):
-    """``weights``: those of ``list_weights``, by name; ``categories``: their table."""
+    """``weights``: those of ``list_weights``, by name; ``categories``: the table of categories."""
 
     def __init__(self, weights: Tensors, categories: torch.Tensor, shape: HstuShape) -> None:
         super().__init__({**weights, _CATEGORIES: categories})
@@ -94,7 +94,8 @@ class Hstu(NamedWeights):
     def _attend(
         self, layer: int, known: torch.Tensor, asked: torch.Tensor, inside: torch.Tensor, total: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Attend: known items to earlier ones and themselves; a candidate to all known items and itself."""
+        """Compute attention. Known items attend to earlier ones and themselves; a candidate attends to all known items
+        and itself."""
         size, heads = self._shape, layers.HEADS
         scale = size.attention**-0.5
         gates, values, queries, keys = zip(

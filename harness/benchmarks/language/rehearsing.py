@@ -119,7 +119,7 @@ def write_prompts_and_network(
     if size == "full":
         shape = replace(shape, width=1024, heads=16, groups=8, layers=16, inner=4096)
     write_decoder(shape, model, rng, end=END)
-    # So that transformers reads it, too.
+    # This lets transformers read it, too.
     facts = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
     facts["eos_token"] = tokenizer.id_to_token(END)
     for folder in (data, model):
@@ -174,7 +174,7 @@ def _refer(row: Row, answer: str, *, column: str = "output") -> None:
 
 
 def _refer_number(row: Row, answer: str) -> None:
-    """Return the answer itself; if it contains a number, that number."""
+    """Use the answer itself as the reference, or the number that it contains, if there is one."""
     number = find_number(answer)
     row.update(dataset="GSM8K", gt_output=number) if number else row.update(gt_output=answer)
 

@@ -36,16 +36,16 @@ from harness.errors import HarnessError
 # The steps and constants are those of the reference's network (torchvision's RetinaNet): a box for each anchor, the
 # thousand best scores of each level, no two boxes of one class that overlap by more than half, at most three hundred.
 
-SIDE = 800  # of the network's input
+SIDE = 800  # side of the network's input
 CLASSES = 264
 MOST = 300  # per image
 BEST = 1000  # scores per level
 _OVERLAP = np.float32(0.5)
-_CELLS = (100, 50, 25, 13, 7)  # of each level, along a side
+_CELLS = (100, 50, 25, 13, 7)  # cells along a side of each level
 ANCHORS_OF_LEVELS = tuple(9 * cells**2 for cells in _CELLS)
-_WIDTHS = (32, 64, 128, 256, 512)  # of a level's anchors
-_RATIOS = (0.5, 1.0, 2.0)  # height to width
-_LARGEST = np.float32(np.log(1000 / 16))  # maximum growth of a box
+_WIDTHS = (32, 64, 128, 256, 512)  # widths of each level's anchors
+_RATIOS = (0.5, 1.0, 2.0)  # ratios of height to width
+_LARGEST = np.float32(np.log(1000 / 16))  # logarithm of the maximum growth of a box
 _LEAST = np.log(THRESHOLD / (1 - THRESHOLD)) - np.float32(1e-3)  # minimum before the sigmoid, with room for rounding
 
 

@@ -31,7 +31,7 @@ from harness.contract import Counter
 from harness.errors import HarnessError
 
 MODEL = "model.pt2"
-_SLOPE = 0.2  # slope of attention's leaky ReLU; between layers it is 0.01
+_SLOPE = 0.2  # slope of the attention's leaky ReLU; between layers the slope is 0.01
 
 
 class RelationalGraphAttention(torch.nn.Module):  # type: ignore[misc]  # torch is not type-checked here
@@ -56,8 +56,8 @@ class RelationalGraphAttention(torch.nn.Module):  # type: ignore[misc]  # torch 
     def forward(self, block: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """Compute the scores. ``block``: named as in ``list_inputs``: features [nodes, 1024] of each kind; positions of
         neighbours [targets, at most the fan-out], -1 for none, of each relation; for each kind one number per node that
-        is still computed in the second layer; "seeds" [samples], their positions. Returns "classes" [samples, classes],
-        scores.
+        the second layer still computes; "seeds", the positions of the samples, [samples]. Returns the scores as
+        "classes", [samples, classes].
         """
         hidden = {kind: block[kind] for kind in KINDS}
         targets = {relation.target: block[relation.name].shape[0] for relation in RELATIONS}
@@ -74,7 +74,8 @@ class RelationalGraphAttention(torch.nn.Module):  # type: ignore[misc]  # torch 
         chosen: Mapping[str, Callable[[torch.Tensor], torch.Tensor]],
         block: dict[str, torch.Tensor],
     ) -> dict[str, torch.Tensor]:
-        """``chosen``: the nodes of each computed kind. Each layer is one hop closer to the samples."""
+        """Compute a layer. ``chosen``: the nodes of each kind that it computes. Each layer is one hop closer to the
+        samples."""
         found: dict[str, torch.Tensor] = {}
         for kind, choose in chosen.items():
             targets, total = choose(hidden[kind]), None
@@ -128,7 +129,7 @@ class _Rows:
 
 
 def make_block(rng: np.random.Generator) -> dict[str, torch.Tensor]:
-    """Make inputs for tracing, in which only axes that must be equal have equal sizes."""
+    """Make inputs for tracing. Only axes that must be equal have equal sizes."""
     block: dict[str, torch.Tensor] = {}
     for number, kind in enumerate(KINDS):
         block[kind] = torch.from_numpy(rng.standard_normal((100 + number, FEATURES), np.float32))

@@ -23,7 +23,7 @@ from harness.errors import HarnessError
 
 # Answers as videos: MP4 files, encoded like those of diffusers' ``export_to_video`` in the reference.
 
-FPS = 16  # the reference's inference_config.yaml
+FPS = 16  # from the reference's inference_config.yaml
 SUFFIX = ".mp4"
 # The defaults of export_to_video: x264, at a quality of 5 of 10.
 _QUALITY, _BLOCK = 5.0, 16
@@ -80,8 +80,8 @@ def _read_pictures(stream: bytes) -> NDArray[np.uint8]:
 # with the library's own for the same prompt, on a scale on which identical ones get the reference model's score.
 
 METRIC = "vbench_score"
-REFERENCE_SCORE = 70.48  # percent, of the reference model in bf16
-_NEAR = 8  # of 255: rounding on another machine, and a codec's losses
+REFERENCE_SCORE = 70.48  # score of the reference model in bf16, percent
+_NEAR = 8  # difference, out of 255, that rounding on another machine and a codec's losses may cause
 
 
 def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
@@ -125,12 +125,12 @@ class Wan22(PipelineBenchmark):
 
     def postprocess(self, outputs: Outputs) -> list[np.ndarray]:
         """Convert videos uint8 [n, frames, height, width, 3], red first, to MP4 files. The frames themselves would take
-        55 GB of an accuracy log; the reference's script writes the same files for the accuracy script."""
+        55 GB in an accuracy log; the reference's script writes the same files for the accuracy script."""
         return [np.frombuffer(encode_video(frames), np.uint8) for frames in outputs[0]]
 
     @staticmethod
     def show_answers(answers: Sequence[tuple[int, bytes]], folder: Path) -> None:
-        """Write an MP4 of each, named by its sample, since the round requires some of them."""
+        """Write an MP4 of each answer, named by its sample, since the round requires some of them."""
         for index, data in answers:
             (folder / f"{index}.mp4").write_bytes(data)
 

@@ -15,7 +15,7 @@ from typing import Any, Generic, NamedTuple, TypeVar, overload
 
 from harness.machine.clocks import CLOCK_SET as CLOCK_SET
 
-LOADGEN = ("mlcommons-loadgen", "mlperf-loadgen")  # its package's names: the current one, and that of sources up to 4.0
+LOADGEN = ("mlcommons-loadgen", "mlperf-loadgen")  # its package: the current name, and the one of sources up to 4.0
 CONF = "mlperf.conf"  # next to LoadGen's library if none is built in
 
 T = TypeVar("T", int, str, bool)

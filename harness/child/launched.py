@@ -36,8 +36,8 @@ def is_launched() -> bool:
 
 
 def is_read_elsewhere(verb: str) -> bool:
-    """Return True if only the first of a launcher's processes has work to do. All of them may report, but only one
-    runs."""
+    """Return True if this process has nothing to do, since only the first of a launcher's processes does the work. A
+    probe runs in all of them."""
     return is_launched() and verb != "probe" and rank()["all"] != 0
 
 

@@ -45,7 +45,7 @@ def answer(letter: str) -> str:
 
 
 def _list_prompts() -> Iterator[str]:
-    """List prompts of growing length, so that their first tokens differ in cost."""
+    """List prompts of growing length, so that the cost of the first token differs."""
     for number in range(_PROMPTS):
         text = f"{number} {'say the alphabet ' * (number % 8)}from {LETTERS[number % (len(LETTERS) - 1)]}"
         yield json.dumps({"prompt": text}) + "\n"
@@ -115,7 +115,7 @@ def _make_tensors() -> Iterator[tuple[str, np.ndarray]]:
     width = _VOCABULARY
     shared = 2 * _HEAD
     following = np.zeros((width, width), np.float32)
-    following[_END, :] = 1.0  # any other token is followed by the end
+    following[_END, :] = 1.0  # after any other token comes the end
     for before, after in itertools.pairwise(LETTERS):
         following[ord(after), ord(before)] = 2.0
     yield "model.embed_tokens.weight", np.eye(width, dtype=np.float32)

@@ -36,7 +36,7 @@ from harness.run.row_batches import (
 
 Loop = Callable[[Arrays], Steps]
 Parts = Mapping[str, Sequence[Tensor]]
-"""Name of a model's part -> its outputs, for a backend without engines. Empty if the model has no parts."""
+"""Name of a model's part -> its outputs, for a backend without engines. It is empty if the model has no parts."""
 _AHEAD = 1024  # maximum number of an Offline query's samples waiting to start
 
 
@@ -77,7 +77,7 @@ class LoopSession(Session):
             coordinator.open(self._engines)
         self._samples: Mapping[str, Any] = {}
         new = any(rows.engine.makes_new_outputs for rows in self._engines.values())
-        self._memory = OutputMemory(reused=reuse_outputs and not new)  # new outputs are not copied to memory of ours
+        self._memory = OutputMemory(reused=reuse_outputs and not new)  # new outputs are not copied to our own memory
         first = next(iter(self._engines.values())).engine
         # The engine may add notes until it is closed.
         self.notes: Mapping[str, Any] = ChainMap({"samples_at_once": limit}, cast(dict[str, Any], first.notes))
@@ -92,7 +92,7 @@ class LoopSession(Session):
         for row in positions:
             self._begin(row, lambda answer, error: done.put((answer, error)))
         answers = []
-        for _ in positions:  # one sample at a time: ``batch_size`` is 1
+        for _ in positions:  # only one sample at a time, since ``batch_size`` is 1
             answer, error = done.get()
             if error is not None or answer is None:
                 raise error or RuntimeError("a loop ended without an answer")
@@ -159,7 +159,7 @@ class InFlight:
         self._events, self._answered = events, answered
         self._batches: dict[int, tuple[int, list[Share]]] = {}
         self._number = 0
-        self.rows: RowBatches  # set once the engine is loaded, which needs this object's methods
+        self.rows: RowBatches  # set once the engine is loaded, as loading needs this object's methods
         self._free: list[int] = []
 
     def open(self, rows: RowBatches) -> None:
@@ -173,7 +173,7 @@ class InFlight:
             try:
                 self.rows.make_room(shares)
                 if not self.rows.in_place:
-                    self._free = []  # this batch's rows are the only ones
+                    self._free = []  # no other batch has rows
                 rows = self.rows.write(shares, pool)
                 self._batches[self._number] = (pool, shares)
                 self.rows.engine.submit(rows, [self._number])

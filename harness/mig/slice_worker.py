@@ -114,7 +114,7 @@ def _describe(session: Session, plan: LoadPlan) -> WorkerLoaded:
     """Describe the session. A session with loops, or with lanes on a device, defines its own depth."""
     notes = dict(session.notes)
     return WorkerLoaded(
-        batch_size=session.surely_fit or session.batch_size,  # this session cannot compute which size fits
+        batch_size=session.surely_fit or session.batch_size,  # the other side does not compute how many samples fit
         sizes=session.sizes,
         depth=int(notes.get("samples_at_once", notes.get("lanes", plan.depth))),
         notes=notes,

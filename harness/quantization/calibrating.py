@@ -344,8 +344,8 @@ def _users(graph: Any, name: str) -> Iterator[Any]:
 
 
 def _other_branch(node: Any, makers: Mapping[str, Any], weights: Set[str]) -> int | None:
-    """Find the input of a sum that does not come directly from a kernel that could fuse the sum; None if there is
-    none."""
+    """Find the input of a sum that does not come directly from a kernel that could fuse the sum; None if there is no
+    such input."""
     match [_from_kernel(name, makers, weights) for name in node.input]:
         case [True, _]:
             return 1

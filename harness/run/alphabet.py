@@ -2,8 +2,8 @@
 
 ``python -P -m harness.run.alphabet FOLDER`` writes a checkpoint that any server of Llama models loads (config, weights,
 tokenizer, chat template), prompts for measurements, and prompts with the correct answers. After the letter k the model
-outputs l to z and ends, so answers have 1 to 26 tokens with any server and any batching. Its layers are computed but
-contribute nothing, since their weights are zero.
+outputs l to z and ends, so answers have 1 to 26 tokens with any server and any batching. Its layers are computed, but
+they contribute nothing because their weights are zero.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Samples that need several calls of the engine each, such as a sliding window or an iterative decoder.
+"""Samples that each need several calls of the engine, such as those of a sliding window or an iterative decoder.
 
 A benchmark writes such a sample as a generator, ``loop(sample)``: it yields engine inputs, any number of rows at once,
 receives the outputs of those rows, and returns the response. If the model has several parts, each with its own engine,
-it yields a part's name and inputs. Rows of all samples in progress share batches, so loops need not handle batching,
+it yields a part's name and inputs. Rows of all samples in progress share batches. So loops need not handle batching,
 and batches are as full as the available work allows.
 """
 
@@ -56,9 +56,9 @@ class LoopSession(Session):
         step_threads: int = 0,
         reuse_outputs: bool = False,
     ) -> None:
-        """``at_once``: maximum samples in progress; 0 for as many as keep every batch full. ``step_threads``: number of
-        threads for the loops' own computation, for when one thread would delay the engine. ``reuse_outputs``: see
-        ``OutputMemory``."""
+        """``at_once``: maximum number of samples in progress; 0 for as many as keep every batch full. ``step_threads``:
+        number of threads for the loops' own computation, in case one thread would delay the engine. ``reuse_outputs``:
+        see ``OutputMemory``."""
         self._plan, self._loop = plan, loop
         plans = {part: _choose_part(plan, part, outputs) for part, outputs in (parts or {}).items()} or {"": plan}
         coordinator = LoopCoordinator(step_threads)
@@ -173,7 +173,7 @@ class InFlight:
             try:
                 self.rows.make_room(shares)
                 if not self.rows.in_place:
-                    self._free = []  # no other batch has rows
+                    self._free = []  # the engine holds only this batch's rows
                 rows = self.rows.write(shares, pool)
                 self._batches[self._number] = (pool, shares)
                 self.rows.engine.submit(rows, [self._number])
@@ -276,14 +276,14 @@ class CallableEngine(Protocol):
 
 
 class LoopWorkers:
-    """Threads that prefer a full batch, then samples that can continue or start, which may fill one, then the fullest
-    batch."""
+    """Threads that prefer a full batch, then samples that can continue or start and so may fill a batch, then the
+    fullest batch."""
 
     def __init__(self, engines: Engines, streams: int, at_once: int) -> None:
-        """``at_once``: maximum samples in progress; others wait to start."""
+        """``at_once``: maximum number of samples in progress; others wait to start."""
         self._engines, self._streams, self._room = engines, streams, at_once
         self._begun: deque[RunningSample] = deque()
-        self._answered: deque[RunningSample] = deque()  # answered, while their batch's worker processes another sample
+        self._answered: deque[RunningSample] = deque()  # while their batch's worker processes another sample
         self._changed = threading.Condition(threading.Lock())
         self._threads: list[threading.Thread] = []
         self._closing = False
@@ -342,7 +342,7 @@ class LoopWorkers:
 
     def _cut(self, rows: RowBatches) -> tuple[RowBatches, list[Share]]:
         shares = rows.cut()
-        if rows.waiting:  # enough for another batch: those who added rows woke only one thread
+        if rows.waiting:  # enough for another batch, since those who added rows woke only one thread
             self._changed.notify()
         return rows, shares
 
@@ -383,8 +383,8 @@ class LoopWorkers:
 
 
 def _warm_up(rows: RowBatches) -> None:
-    """Warm up with a full batch of zeros: an engine whose memory grows with its first batches stays a tenth slower if
-    those are small. If zeros are a problem for it, the batches that follow will show that."""
+    """Warm up with a full batch of zeros, since an engine whose memory grows with its first batches stays a tenth
+    slower if those are small. If the engine cannot compute zeros, the batches that follow will show that."""
     with suppress(Exception):
         rows.engine.compute(slice(0, rows.size))
 

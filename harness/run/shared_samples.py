@@ -18,7 +18,7 @@ _ALIGNED = 64  # bytes
 
 @dataclass(frozen=True, slots=True)
 class ArrayPlace:
-    """Location of an array; its start in bytes."""
+    """The location of an array; its start is in bytes."""
 
     offset: int
     shape: tuple[int, ...]
@@ -26,7 +26,7 @@ class ArrayPlace:
 
 
 Layout = Mapping[str, ArrayPlace | tuple[ArrayPlace, ...]]
-"""Name of an input -> its samples: one array, or one per sample if their sizes differ."""
+"""Maps an input's name to its samples: one array, or one per sample if their sizes differ."""
 
 
 class SharedSamples:

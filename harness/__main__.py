@@ -59,10 +59,10 @@ def _report(error: BaseException, known: HarnessError) -> None:
 
 
 class Ending:
-    """Writes the result once and ends the process, from whichever thread gets there first.
+    """Writes the result once and ends the process, on whichever thread calls it first.
 
-    The process exits without unloading native libraries: an existing result is complete, and a library's teardown can
-    no longer change the exit status.
+    The process exits without unloading native libraries, since an existing result is complete. So no library's teardown
+    can change the exit status.
     """
 
     def __init__(self, path: Path, report: Callable[[Result], None]) -> None:
@@ -114,15 +114,15 @@ def _perform(verb: str, request_path: Path, ending: Ending) -> Result:
 
 
 def load_verb(verb: str) -> Callable[[Any, GiveUp], Result]:
-    """Import only the requested verb: a probe must work even if the libraries that a run needs are missing."""
+    """Import only the requested verb, since a probe must work even if the libraries that a run needs are missing."""
     module = importlib.import_module(VERBS[verb].module or f"harness.verbs.{verb}")
     execute: Callable[[Any, GiveUp], Result] = module.execute
     return execute
 
 
 def keep_to_one_thread() -> None:
-    """Limit BLAS to one thread: numpy is never the engine, so its pool would only compete with one, and training
-    results would depend on the number of cores."""
+    """Limit BLAS to one thread. numpy is never the engine, so its pool would only compete with the engine's, and
+    training results would depend on the number of cores."""
     for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(variable, "1")
 

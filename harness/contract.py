@@ -71,7 +71,8 @@ class FileMessage:
     has_keeper: ClassVar[bool] = False
 
     def write(self, path: Path) -> None:
-        """Write to a temporary file, flush to disk, rename: a reader sees either nothing or the complete file."""
+        """Write to a temporary file, flush it to disk, and rename it, so that a reader sees either nothing or the
+        complete file."""
         aside = path.with_name(path.name + ".partial")
         with aside.open("w", encoding="utf-8") as stream:
             json.dump({"format": FORMAT, **dataclasses.asdict(self)}, stream, indent=1, sort_keys=True)
@@ -450,8 +451,8 @@ _COUNTER = struct.Struct("=IIQQQQ")
 class Counter:
     """A progress counter in a small file that parent and child both map.
 
-    Only the child writes; readers tolerate a torn read, since the next one is correct. CLOCK_MONOTONIC is shared by all
-    processes of a machine, so the parent can compute rates from the child's times.
+    Only the child writes. Readers tolerate a torn read, since the next read is correct. CLOCK_MONOTONIC is shared by
+    all processes of a machine, so the parent can compute rates from the child's times.
     """
 
     def __init__(self, path: str | Path) -> None:

@@ -43,7 +43,7 @@ Failed = Callable[[Token, BaseException], None]
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """An input or output: its shape without the batch axis (-1 for varying axes) and its numpy dtype name."""
+    """An input or output, with its shape without the batch axis (-1 for varying axes) and its numpy dtype name."""
 
     name: str
     shape: tuple[int, ...]
@@ -194,7 +194,7 @@ class LoadPlan:
 
     @property
     def depth(self) -> int:
-        """Return the maximum number of incomplete batches: one per stream, and twice that if no query waits for its
+        """Return the maximum number of incomplete batches: one per stream, or twice as many if no query waits for its
         answer, so that a stream finds its next batch ready. A Server batch grows instead while it waits.
         """
         return self.streams if self.scenario == "Server" else 2 * self.streams

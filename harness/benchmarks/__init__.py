@@ -1,4 +1,4 @@
-"""Benchmarks, built-in or a user's own: one class each, with one small interface.
+"""Benchmarks, built-in or a user's own. Each is a class with one small interface.
 
 The base class defines how a benchmark computes: ``TensorBenchmark`` maps batches to batches, ``LoopBenchmark`` calls
 the engine several times per sample, ``TokenBenchmark`` passes prompts to a backend that generates tokens. Its module
@@ -330,8 +330,8 @@ def copy_model(
 def keep_checkpoint(
     source: Path | None, settings: Settings, inputs: Mapping[str, Path], output: Path, counter: Counter
 ) -> None:
-    """Store a generating model: the digest of its checkpoint, which is read in place, or the file from which an engine
-    is built."""
+    """Store a generating model, as the digest of a checkpoint that is read in place, or as the file from which an
+    engine is built."""
     if source is not None and source.suffix in (".onnx", ".pt2"):
         copy_model(source, settings, inputs, output, counter)
     else:

@@ -84,7 +84,7 @@ def read_json(path: Path, fix: str) -> Any:
         raise HarnessError(f"{path} is truncated or not JSON: {error}", "input", fix) from error
 
 
-# Checks of a dataset's entire folder, before the first sample is prepared.
+# Check a dataset's entire folder before the first sample is prepared.
 #
 # A benchmark lists its files; everything that is missing, empty, truncated, of another kind or size, has another
 # digest, or is not listed is reported at once, by name and with the fix. Digests come from the list, or from a file

@@ -218,8 +218,8 @@ def _say(process: subprocess.Popen[bytes], data: bytes) -> None:
 
 
 def _let_end(process: subprocess.Popen[bytes], grace: float) -> None:
-    """Let a command end by itself: its remote processes end with its input, and a launcher forwards the request. A
-    killed command could do neither."""
+    """Let a command end by itself, because its remote processes end with its input, and a launcher forwards the
+    request. A killed command could do neither."""
     _close(process)
     if not grace or process.poll() is not None:
         return

@@ -26,7 +26,7 @@ class SecretFilter:
         self._kept_bytes = b""
 
     def take(self, data: bytes) -> bytes:
-        """Return the output that may be shown: a suffix that could begin a secret is delayed."""
+        """Return the output that may be shown. A suffix that could begin a secret is held back."""
         data = self._hide(self._kept_bytes + data)
         kept = self._count_begun(data)
         self._kept_bytes = data[len(data) - kept :]
@@ -109,7 +109,8 @@ class BoundedOutput:
 
 
 class RotatedOutput(BoundedOutput):
-    """Output of a server, which others read while it runs: its start in one file, its end in two alternating ones."""
+    """Output of a server, which others read while the server runs. The start is in one file, the end in two alternating
+    ones."""
 
     def __init__(
         self, folder: Path, last_line: Path, *, head: int = HEAD, tail: int = TAIL, secrets: Collection[str] = ()

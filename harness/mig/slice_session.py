@@ -1,4 +1,5 @@
-"""A session over several slices of GPUs (MIG): one process per slice, since a process can use at most one.
+"""A session over several slices of GPUs (MIG). Each slice has its own process, since a process can use at most one
+slice.
 
 The processes read samples from memory shared with this one. Batches go to any free process; outputs return through its
 pipe, and a thread per process completes them.

@@ -1,4 +1,4 @@
-"""A language model small enough for any CPU, for rehearsals of an endpoint: it recites the alphabet.
+"""A language model small enough for any CPU, for rehearsals of an endpoint. It recites the alphabet.
 
 ``python -P -m harness.run.alphabet FOLDER`` writes a checkpoint that any server of Llama models loads (config, weights,
 tokenizer, chat template), prompts for measurements, and prompts with the correct answers. After the letter k the model
@@ -139,7 +139,7 @@ def _make_tensors() -> Iterator[tuple[str, np.ndarray]]:
 
 
 def _write_tensors() -> Iterator[bytes]:
-    """Write a safetensors file: the length of the header, the header, and then the numbers."""
+    """Write a safetensors file, which has the length of the header, the header, and then the numbers."""
     tensors = list(_make_tensors())
     header: dict[str, object] = {"__metadata__": {"format": "pt"}}
     end = 0

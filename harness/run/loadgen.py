@@ -153,8 +153,8 @@ def _apply(settings: Any, path: str, model_key: str, scenario: str, kind: int) -
 
 
 def _read_conf(settings: Any, path: str, model_key: str, scenario: str, kind: int) -> int:
-    """Call FromConfig by keyword: a release whose argument has another meaning would mistake the value for a kind of
-    file, and read another file."""
+    """Call FromConfig by keyword, since a release whose argument has another meaning would mistake the value for a kind
+    of file, and read another file."""
     parameter = settings.FromConfig.__doc__ or ""
     if "conf_type" in parameter:
         found = settings.FromConfig(path, model_key, scenario, conf_type=kind)

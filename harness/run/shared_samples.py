@@ -1,4 +1,5 @@
-"""Resident samples in shared memory, which other processes map from its descriptor: one copy for all of them."""
+"""Resident samples in shared memory, which other processes map from its descriptor, so that all of them share one
+copy."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """PyTorch diffusion pipelines in the on-disk format of the library diffusers: text encoders, networks that remove noise
 step by step, and a decoder. Each pipeline class, for images or videos, has its own module.
 
-Nothing is built: a run reads the checkpoint. Each stream of each device is a thread with its own pipeline
+Nothing is built, since a run reads the checkpoint. Each stream of each device is a thread with its own pipeline
 (``harness.backends.image_workers``); the streams of a device share their networks.
 """
 

@@ -1,4 +1,4 @@
-"""Triton kernels that round rows to fp8 on NVIDIA GPUs: a row is read once and stays in registers until its scale is
+"""Triton kernels that round rows to fp8 on NVIDIA GPUs: each row is read once and stays in registers until its scale is
 known."""
 
 # ruff: noqa: N803 - constants of kernels are in capitals, as in Triton's own

@@ -177,7 +177,7 @@ _PROMPT = (1, 2, 3)  # token ids that every vocabulary has
 _SHORT = 2  # tokens of an answer
 _TRIES = 4
 _REFUSED = (400, 422)
-# Fields that do not change answers: those that a server refuses are omitted. The run checks the minimum length.
+# These fields do not change answers, so those that a server refuses are omitted. The run checks the minimum length.
 _OPTIONAL = (_IDS_WANTED, "detokenize", "stream_options", "min_tokens")
 
 Post = Callable[[Mapping[str, Any]], Awaitable[tuple[int, bytes]]]
@@ -187,8 +187,8 @@ async def probe(server: Server, usual: Mapping[str, Any], post: Post) -> tuple[S
     """Return the server with its probed capabilities, and the observations. ``usual``: the fields of each request
     except the prompt.
 
-    A server that fails, or refuses more than fields, is returned unchanged: the run meets the same error and reports
-    it.
+    A server that fails, or refuses more than fields, is returned unchanged, since the run will meet the same error and
+    report it.
     """
     fields: dict[str, Any] = {}
     ids, least = not server.chat, "min_tokens" in usual

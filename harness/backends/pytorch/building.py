@@ -203,7 +203,7 @@ def _describe_outputs(traced: Any, program: Any, size: int) -> tuple[Tensor, ...
 
 
 def _settings(kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    # Headers are not precompiled: only this build would use them.
+    # Headers are not precompiled, since only this build would use them.
     settings: dict[str, Any] = {
         "freezing": PytorchEngineOptions(options).freeze_weights,
         "cpp_cache_precompile_headers": False,

@@ -1,4 +1,5 @@
-"""Call compiled packages through AOTInductor's C interface: addresses and a stream in, tensor handles out.
+"""Call compiled packages through AOTInductor's C interface, which takes addresses and a stream and returns tensor
+handles.
 
 The interface is declared in torch/csrc/inductor/aoti_runtime/interface.h and aoti_torch/c/shim.h, which PyTorch keeps
 compatible. Calls release the interpreter lock.
@@ -157,7 +158,7 @@ def read_host(address: int, count: int, dtype: str, shape: tuple[int, ...]) -> n
 @cache
 def _share_runtime() -> None:
     """Make packages use this process's C++ library. If the compiler had only the static library, a package contains a
-    copy whose locales do not match the process's: its first regular expression crashes."""
+    copy whose locales do not match the process's, and its first regular expression crashes."""
     with suppress(OSError):  # libc++, or everything static
         ctypes.CDLL("libstdc++.so.6", ctypes.RTLD_GLOBAL)
 

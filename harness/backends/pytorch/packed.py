@@ -1,7 +1,8 @@
-"""Engines for packed samples (harness.run.packing): programs whose batches have a number of tokens and of samples.
+"""Engines for packed samples (harness.run.packing). The batches of their programs have a number of tokens and a number
+of samples.
 
-An engine is the program with its weights. Loading adapts it to the device: operators are fused, and on GPUs several
-sizes are captured as CUDA graphs; a batch uses the next larger one.
+An engine is the program with its weights. Loading adapts it to the device. Operators are fused, and on GPUs several
+sizes are captured as CUDA graphs; a batch uses the next larger size.
 """
 
 from __future__ import annotations

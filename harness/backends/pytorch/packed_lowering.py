@@ -1,4 +1,4 @@
-"""Lower packed programs for computation: in their precision, with related operators fused.
+"""Lower packed programs for computation, in their precision and with related operators fused.
 
 ``quantize_linears`` is another lowering: matrix products in fp8, with calibrated scales.
 """

@@ -293,7 +293,8 @@ def set_compatibility(flavour: Flavour, config: Any, level: str) -> None:
 
 
 def require_batches(inputs: Sequence[Any], outputs: Sequence[Any], batch_size: int) -> None:
-    """Raise HarnessError if an input or output does not begin with the batch axis: its rows would not be samples."""
+    """Raise HarnessError if an input or output does not begin with the batch axis, since its rows would not be
+    samples."""
     if not outputs:
         raise HarnessError("the model has no output", "input", "export or download it again")
     free = any(tuple(tensor.shape)[:1] == (FREE,) for tensor in inputs)

@@ -1,7 +1,7 @@
 """Instance normalisation, as in 3D U-Net, for versions of TensorRT that compute it only with a cuDNN 8 plug-in.
 
 It is rewritten as its defining operators, which every version supports. They compute in fp32 whatever the engine's
-precision: fp16 is not accurate enough for a mean over millions of positions, or for squared differences.
+precision, since fp16 is not accurate enough for a mean over millions of positions, or for squared differences.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def rewrite_instances(model: Path, folder: Path) -> Rewritten:
 
 def keep_in_fp32(trt: Any, network: Any, config: Any, rewritten: Rewritten) -> None:
     """Set the layers of rewritten nodes to fp32 if the builder may choose their type. Raises HarnessError if the parser
-    renamed them: they would silently compute in a lower precision."""
+    renamed them, since they would silently compute in a lower precision."""
     found = set()
     for number in range(network.num_layers):
         layer = network.get_layer(number)

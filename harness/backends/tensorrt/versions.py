@@ -173,7 +173,7 @@ def _monitor(trt: Any, started: Callable[[int], None], step: Callable[[], None])
                 started(num_steps)
 
         def phase_finish(self, phase_name: str) -> None:
-            """Do nothing: the next phase starts again."""
+            """Do nothing, since the next phase starts again."""
 
         def step_complete(self, phase_name: str, step_number: int) -> bool:  # noqa: ARG002
             if phase_name == self._outermost:

@@ -37,7 +37,7 @@ from harness.errors import HarnessError
 from harness.machine.facts import find_distribution_version
 from harness.run.qsl import Arrays, Rows, count_rows
 
-# A session whose batches a server computes: each stream is a thread with its own connection. Batches are sent over HTTP
+# A session whose batches a server computes. Each stream is a thread with its own connection. Batches are sent over HTTP
 # or gRPC; everything else over HTTP.
 
 if TYPE_CHECKING:
@@ -223,7 +223,7 @@ class TritonSession(StreamSession):
         if not self._shared:
             made = [self._server.share(stream, samples, size) for stream in range(self._plan.streams)]
             self._shared = [each for each in made if each is not None]
-            if len(self._shared) < len(made):  # all or none: /dev/shm may be small
+            if len(self._shared) < len(made):  # all or none, since /dev/shm may be small
                 for each in self._shared:
                     each.close()
                 self._shared, self._sharing = [], False

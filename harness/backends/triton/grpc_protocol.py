@@ -1,7 +1,7 @@
 """Requests and answers of KServe's inference protocol, version 2, as gRPC messages.
 
-The messages are declared here: the generated classes of NVIDIA's client need a protobuf release that onnx does not
-support.
+The messages are declared here, since the generated classes of NVIDIA's client need a protobuf release that onnx does
+not support.
 """
 
 from __future__ import annotations

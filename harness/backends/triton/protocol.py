@@ -216,7 +216,7 @@ def make_request_head(
 
 
 def find_shape(tensor: Tensor, given: tuple[int, ...]) -> tuple[int, ...]:
-    """Find the shape of an input as sent: a single value per sample gets its own axis."""
+    """Find the shape in which an input is sent; a single value per sample gets its own axis."""
     return given if tensor.shape else (*given, 1)
 
 

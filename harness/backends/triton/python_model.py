@@ -21,8 +21,8 @@ from harness.machine.placement import place_workers
 class TritonPythonModel:
     """One instance of the model, in its own process.
 
-    Arrays are exchanged by DLPack: the server's ``as_numpy`` and ``Tensor``, built for NumPy 1, read the strides and
-    size of a NumPy 2 array as 0.
+    Arrays are exchanged by DLPack, since the server's ``as_numpy`` and ``Tensor``, built for NumPy 1, read the strides
+    and size of a NumPy 2 array as 0.
     """
 
     def initialize(self, arguments: Mapping[str, str]) -> None:

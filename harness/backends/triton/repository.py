@@ -209,7 +209,7 @@ def build_served(plan: BuildPlan, version: str) -> BackendEngine:
         file=file,
         precision=made.precision,
         batch_size=made.batch_size,
-        # With our own session any batch size is accepted: the session pads it for the engine.
+        # With our own session any batch size is accepted, since the session pads batches for the engine.
         batch_sizes=made.batch_sizes if served_by == "own" else (),
         inputs=made.inputs,
         outputs=made.outputs,
@@ -226,7 +226,7 @@ def _build(plan: BuildPlan, made_by: str) -> BackendEngine:
 
 
 def _select_options(options: Any, made_by: str) -> dict[str, Any]:
-    """Select the options of the other backend. An unknown one is refused: it would be ignored."""
+    """Select the options of the other backend. An unknown option is refused, since it would be ignored."""
     asked = {name: value for name, value in options.items() if name not in list_options(TritonEngineOptions)}
     known = BACKENDS[made_by].engine
     every = set(BACKENDS["triton"].engine)

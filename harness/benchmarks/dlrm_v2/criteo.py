@@ -163,8 +163,8 @@ def _take_labels(day: Day, count: int) -> np.ndarray:
 
 
 def _copy(day: Day, first: int, taken: Sequence[np.memmap], threads: int, counter: Counter) -> None:
-    """Copy rows to new files in chunks, on several threads: copying and checking release the interpreter lock. Raises
-    HarnessError for the first invalid value. ``taken``: the new dense and sparse features."""
+    """Copy rows to new files in chunks, on several threads, since copying and checking release the interpreter lock.
+    Raises HarnessError for the first invalid value. ``taken``: the new dense and sparse features."""
     dense, sparse = taken
     places = np.cumsum((0, *day.values)).tolist()
 

@@ -1,9 +1,9 @@
 """DLRM-DCNv2 in fp8: one operator per layer (harness.backends.pytorch.fused_operators), with scales from the
 benchmark's calibration list.
 
-Each table, the weights of each layer, and the values between two layers have a scale: the largest magnitude becomes the
-largest number of e4m3. The first layer's weights, biases and the last row of weights are unchanged. The cross network's
-factors and terms are rounded like the inputs of its products.
+Each table, the weights of each layer, and the values between two layers have a scale, which makes the largest magnitude
+the largest number of e4m3. The first layer's weights, biases and the last row of weights are unchanged. The cross
+network's factors and terms are rounded like the inputs of its products.
 """
 
 from __future__ import annotations

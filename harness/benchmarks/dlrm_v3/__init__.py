@@ -109,7 +109,7 @@ def compute_area(predictions: np.ndarray, labels: np.ndarray) -> float | None:
 
 # Inputs and answer of a request, and the order of requests.
 #
-# Items and users are looked up here, in the checkpoint's tables on disk: the reference keeps them in the host's memory
+# Items and users are looked up here, in the checkpoint's tables on disk; the reference keeps them in the host's memory,
 # too. A history is padded to the longest one of the dataset, so that requests share batches.
 
 OUTPUT = "probability"
@@ -161,7 +161,7 @@ def _pad(rows: np.ndarray, longest: int) -> np.ndarray:
 def list_in_order(samples: Arrays, expected: int) -> Iterator[int]:
     """Yield samples in request order, regardless of LoadGen's choice, since the rules require time order. The samples
     of a timestamp are shuffled like the reference's. If ``expected`` queries exceed the samples, each timestamp is
-    repeated before the next one. The sequence has no end: the last timestamp is repeated."""
+    repeated before the next one. The sequence has no end, since the last timestamp is repeated."""
     timestamps = samples["request"][:, 0]
     counts = np.bincount(timestamps).tolist()
     shuffled = random.Random(_SEED)  # noqa: S311 - the reference's order, no secret

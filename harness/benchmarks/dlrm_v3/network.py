@@ -1,8 +1,8 @@
 """DLRMv3's HSTU for torch.export: one row per request, with its items already looked up.
 
 The computation follows the plain PyTorch path of recommendation/dlrm_v3 in mlcommons/inference, with one request per
-batch: the reference divides attention by the longest request of a batch, which here is the request itself. All times in
-the dataset are equal, so the reference's time encoders produce constants.
+batch, since the reference divides attention by the longest request of a batch, which here is the request itself. All
+times in the dataset are equal, so the reference's time encoders produce constants.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Hstu(NamedWeights):
         super().__init__({**weights, _CATEGORIES: categories})
         self._shape = shape
         self.register_buffer("bits", torch.tensor(layers.ACTIONS, dtype=torch.int32))
-        # The hour and the weekday of every request are the first: cosine 1, sine 0, twice.
+        # Every request has the first hour and the first weekday, so cosine 1 and sine 0, twice.
         self.register_buffer("hour_and_day", torch.tensor([1.0, 0.0, 1.0, 0.0]))
 
     def forward(
@@ -83,7 +83,7 @@ class Hstu(NamedWeights):
     def _place(
         self, known: torch.Tensor, asked: torch.Tensor, length: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Add each item's position: counted back from the candidates, 0 for the user."""
+        """Add each item's position, which is counted back from the candidates; the user's is 0."""
         table, time = self.weight(layers.POSITIONS), self.weight(layers.TIMES)[0]
         column = torch.arange(known.shape[1], device=length.device).unsqueeze(0)
         back = (length.unsqueeze(1) + 2 - column).clamp(1, table.shape[0] - 1)

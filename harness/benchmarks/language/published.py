@@ -106,7 +106,7 @@ _LLAMA_8B = PromptSet(
     checkpoints=("Llama-3.1-8B-Instruct", "Meta-Llama-3.1-8B-Instruct", "Llama3.1-8B/Meta-Llama-3.1-8B-Instruct"),
 )
 _LLAMA_8B_GENERATION = {"min_new_tokens": 1, "max_new_tokens": 128}
-# As in evaluation.py of language/gpt-j and language/llama3.1-8b: their tokenizers remove blanks before punctuation.
+# As in evaluation.py of language/gpt-j and language/llama3.1-8b, where the tokenizers remove blanks before punctuation.
 _SCORE_NEWS = partial(score_summaries, cleans=True, quoted=True)
 
 _GPT_OSS = PromptSet(

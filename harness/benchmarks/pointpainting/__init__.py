@@ -79,11 +79,11 @@ def fill_room(pillars: Pillars, room: int) -> Arrays:
     return {"pillars": points, "cells": cells, "counts": counts}
 
 
-# The model: a folder with MLCommons' published networks, each made into an engine; the segmentation network is used
-# twice, for front and side pictures.
+# The model is a folder with MLCommons' published networks, each of which becomes an engine; the segmentation network is
+# used twice, for front and side pictures.
 #
-# The published split is preserved: painting and pillars are between the networks, and not part of them. Operations on a
-# picture before the network run in its engine, so that pictures remain bytes until then.
+# The published split is preserved, so painting and pillars are between the networks, and not part of them. Operations
+# on a picture before the network run in its engine, so that pictures remain bytes until then.
 
 SEGMENTATION_ONNX, DETECTION_ONNX = "deeplabv3+.onnx", "pp.onnx"
 SEGMENTATION_WEIGHTS, DETECTION_WEIGHTS = "best_deeplabv3plus_resnet50_waymo_os16.pth", "pp_ep36.pth"

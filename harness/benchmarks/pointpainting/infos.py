@@ -17,7 +17,7 @@ from harness.benchmarks.sources import is_below
 from harness.errors import HarnessError
 
 CAMERAS = 5  # front, front left, front right, side left, side right
-# Front pictures are higher than side pictures: each size has its own engine of the same network.
+# Front pictures are higher than side pictures, so each size has its own engine of the same network.
 FRONT, SIDE, DETECTION = "front", "side", "detection"
 LOOKING = {FRONT: (0, 1, 2), SIDE: (3, 4)}  # cameras
 MATRICES = (*(f"P{camera}" for camera in range(CAMERAS)), "R0_rect", *(f"Tr_velo_to_cam_{n}" for n in range(CAMERAS)))

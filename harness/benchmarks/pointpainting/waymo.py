@@ -1,7 +1,7 @@
 """Waymo's validation frames in KITTI's format, as MLCommons gives them to its members.
 
-Pictures remain JPEG files until a run makes them resident, which LoadGen does not time: a decoded frame takes 32 MB.
-The preparation removes points outside the benchmark's range, which is allowed as a single, consistent crop.
+Pictures remain JPEG files until a run makes them resident, which LoadGen does not time, since a decoded frame takes 32
+MB. The preparation removes points outside the benchmark's range, which is allowed as a single, consistent crop.
 """
 
 from __future__ import annotations

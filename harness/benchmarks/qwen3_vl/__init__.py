@@ -1,7 +1,7 @@
 """Qwen3-VL 235B determines a product's category and brand, and whether it is second-hand, from its picture and texts;
 the score is the hierarchical F1 of the categories.
 
-Prompts go to a server with the chat protocol, and answers are logged as in the reference: the bytes of their text.
+Prompts go to a server with the chat protocol, and answers are logged as in the reference, as the bytes of their text.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ def write_rehearsal(
 
 
 def _make_schema() -> pa.Schema:
-    """Make a schema with the library `datasets`'s own metadata: which columns are pictures."""
+    """Make a schema with the metadata of the library `datasets`, which states which columns are pictures."""
     features = {name: _SAID[str(kind).partition("<")[0]] for name, kind in _COLUMNS.items()}
     return pa.schema(_COLUMNS, metadata={"huggingface": json.dumps({"info": {"features": features}})})
 

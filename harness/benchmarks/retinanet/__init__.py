@@ -104,10 +104,10 @@ def decode(anchors: Boxes, offsets: Boxes) -> Boxes:
 # The best scores of each level, chosen by the network itself if it ends at its heads.
 #
 # RetinaNet's heads return 32 million scores for one image, 127 MB. The network passes on only the values that the host
-# uses: the best scores of each level, their positions, and their offsets. It chooses twice, which is exact and a
-# hundred times cheaper than ranking every score: any of the best thousand scores belongs to one of the thousand anchors
-# with the highest best scores. This only requires ONNX, so a machine without the benchmark's other libraries can make
-# such networks as well.
+# uses: the best scores of each level, their positions, and their offsets. It chooses twice, which is a hundred times
+# cheaper than ranking every score, and exact, since each of the best thousand scores belongs to one of the thousand
+# anchors with the highest best scores. This only requires ONNX, so a machine without the benchmark's other libraries
+# can make such networks as well.
 
 SCORES, PLACES, OFFSETS = "best_scores", "best_places", "best_offsets"
 _GATHERS_PER_SAMPLE = 12  # the first opset whose GatherND supports a batch

@@ -114,7 +114,7 @@ def name_input(name: str) -> str:
 
 
 class Blocks:
-    """Features and edges are memory-mapped: a page is read when a node on it is reached."""
+    """Features and edges are memory-mapped, so a page is read when a node on it is reached."""
 
     def __init__(self, dataset: Path) -> None:
         def read(name: str) -> np.ndarray:
@@ -126,7 +126,7 @@ class Blocks:
         self.sampler = Sampler({each: Adjacency(*map(read, name_adjacency(each))) for each in RELATIONS})
 
     def __reduce__(self) -> tuple[Callable[[Path], Blocks], tuple[Path]]:
-        """Pickle the paths only: another process maps the files itself."""
+        """Pickle only the paths, since another process maps the files itself."""
         return Blocks, (self._dataset,)
 
     def __call__(self, samples: Arrays) -> Arrays:
@@ -154,7 +154,7 @@ def postprocess(outputs: Outputs) -> np.ndarray:
 
 Ids = NDArray[np.int64]
 NO_NODE = -1  # replaces a node if there are fewer than the row has room for
-_LEAST = 2  # minimum rows and columns of each input: a compiled program may treat an axis of one as fixed
+_LEAST = 2  # minimum rows and columns of each input, since a compiled program may treat an axis of one as fixed
 _STEP, _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 _WORD = 1 << 64
 

@@ -212,8 +212,8 @@ def write_adjacency(
 
 # A small graph of generated papers, in the files of the full set.
 #
-# Papers, authors and topics belong to communities with similar features and mostly internal edges: a paper's class
-# hardly depends on the neighbours drawn, as in a real graph.
+# Papers, authors and topics belong to communities with similar features and mostly internal edges. So a paper's class
+# hardly depends on which neighbours are drawn, as in a real graph.
 
 _BARE = ("paper", "author")  # features without a header
 _COMMUNITY = {"paper": 12, "author": 18, "institute": 1, "fos": 3, "journal": 1, "conference": 1}

@@ -1,6 +1,7 @@
 """Stable Diffusion XL 1.0: images for the captions of COCO 2014, by CLIP score and FID.
 
-The score's two networks take gigabytes, so the official script scores; here only a rehearsal's answers are scored.
+The two networks of the score take gigabytes, so the official script computes it; here only a rehearsal's answers are
+scored.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ def check_latents(latents: NDArray[np.float32], folder: Path) -> None:
         raise HarnessError(problem, "input", _FIX)
 
 
-# Scores of images: by the official script, and for a rehearsal by simple substitutes.
+# The official script scores images; for a rehearsal, simple substitutes do.
 #
 # CLIP and Inception take gigabytes and are meaningless for generated captions. In a rehearsal the colours of a coarse
 # grid replace those networks' features; the formulas are the script's. Statistics are chosen so that a rehearsal's own
@@ -123,7 +124,7 @@ Features = NDArray[np.float64]
 
 
 def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
-    """Return a rehearsal's FID_SCORE and CLIP_SCORE. Raises HarnessError for real captions: the official script
+    """Return a rehearsal's FID_SCORE and CLIP_SCORE. Raises HarnessError for real captions, which the official script
     scores."""
     if not (dataset / REFERENCES).is_file():
         raise HarnessError(

@@ -39,13 +39,13 @@ from harness.run.qsl import Arrays, Ragged
 # Compressed NIfTI volumes on disk, read to the checksum at their end.
 
 _GZIP = b"\x1f\x8b"
-LARGEST = 1 << 32  # bytes of a volume: the longest case has two billion
+LARGEST = 1 << 32  # maximum bytes of a volume; the longest case has two billion
 
 
 @contextmanager
 def open_volume(path: Path, fix: str) -> Iterator[Any]:
     """Open the library's image, whose values must be read within this context. Raises HarnessError if they cannot be
-    read or fail the checksum: the library stops before the checksum, so a damaged byte would go unnoticed."""
+    read or fail the checksum. The library stops before the checksum, so it would not notice a damaged byte."""
     import nibabel  # slow to load, and a run reads prepared volumes
 
     try:

@@ -1,6 +1,6 @@
 """A small KiTS19 of generated volumes, and a network with the reference's signature that finds classes in them.
 
-Labels are the network's own fp32 answers, written to the positions that resampling reads: volumes are finer than the
+Labels are the network's own fp32 answers, written to the positions that resampling reads. Volumes are finer than the
 benchmark's spacing, so each position of an answer has its own position in the labels.
 """
 

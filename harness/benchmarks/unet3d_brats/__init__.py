@@ -1,6 +1,6 @@
 """3D-UNet on BraTS 2019: segmentation of brain tumours, by mean DICE, as in rounds up to v1.1.
 
-A response contains the scores of all classes at each position, 64 MB per volume, as in the reference: the official
+A response contains the scores of all classes at each position, 64 MB per volume, as in the reference, so the official
 script reads the accuracy log unchanged (its default is --output_dtype float16).
 """
 
@@ -266,7 +266,7 @@ OUTPUT = "output"
 def build_model(
     source: Path | None, settings: Mapping[str, Any], inputs: Mapping[str, Path], output: Path, counter: Counter
 ) -> None:
-    """Write model.onnx from an ONNX file, keeping only the benchmark's output: the others are never read."""
+    """Write model.onnx from an ONNX file, keeping only the benchmark's output, since the others are never read."""
     copy_model(source, settings, inputs, output, counter)
     path = output / "model.onnx"
     if not path.is_file():

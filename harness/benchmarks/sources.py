@@ -175,7 +175,7 @@ def check_ends(folder: Path, ends: Mapping[str, int], fix: str) -> None:
 
 
 def find_stored(stream: IO[bytes], header: int) -> int:
-    """Find the first byte of an uncompressed member of a zip file, whose own header begins at ``header``."""
+    """Find the first byte of an uncompressed member of a zip file. The member's own header begins at ``header``."""
     stream.seek(header + _LOCAL_HEADER - 4)
     name, extra = struct.unpack("<2H", stream.read(4))
     return header + _LOCAL_HEADER + int(name) + int(extra)

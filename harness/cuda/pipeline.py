@@ -1,4 +1,4 @@
-"""A session over one or several GPUs, in which a batch goes to any free lane.
+"""A session over one or several GPUs. A batch goes to any free lane.
 
 A worker per device has lanes, streams and a completion thread for each compute stream, pinned to the processors near
 the device. The submitting thread takes any free lane, so faster devices get more batches.

@@ -300,8 +300,8 @@ def _try(nvml: Any, ask: Callable[..., Any], *arguments: Any) -> Any:
         return None
 
 
-# Slices of GPUs (MIG): parts of a GPU that act as separate GPUs. A process can use at most one, the first whose UUID is
-# in the variable.
+# Slices of GPUs (MIG): parts of a GPU that act as separate GPUs. A process can use at most one: the first whose UUID
+# the variable lists.
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 MIG = "MIG-"  # prefix of a slice's UUID

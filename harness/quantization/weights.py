@@ -69,7 +69,7 @@ def change_weights(model: Any, settings: Mapping[str, Any]) -> tuple[Any, dict[s
 
 
 def list_weights(model: Any) -> Iterator[Weight]:
-    """List the weights of products: each tensor only once, and none that other operators read, too."""
+    """List the weights of products: each tensor only once, and no tensor that other operators also read."""
     tensors = {tensor.name: tensor for tensor in model.graph.initializer if tensor.data_type == TensorProto.FLOAT}
     readers = [name for node in model.graph.node for name in node.input]
     for node in model.graph.node:
@@ -106,7 +106,8 @@ def prune(model: Any) -> dict[str, Any]:
 
 
 def keep_largest(weights: Weights, axis: int) -> Weights:
-    """Keep the two largest magnitudes of each four along the axis, whose length four divides; ties go to the first."""
+    """Keep the two largest magnitudes of each four along the axis; ties go to the first. The axis's length is a
+    multiple of four."""
     groups = _cut(weights, axis)
     smallest = np.argsort(-np.abs(groups), axis=-1, kind="stable")[..., _KEPT:]
     kept = groups.copy()

@@ -41,7 +41,7 @@ _AHEAD = 1024  # maximum number of an Offline query's samples waiting to start
 
 
 class LoopSession(Session):
-    """A session whose batches are single samples, completed by the threads that process them."""
+    """A session with single samples as batches. The threads that process the samples complete them."""
 
     batch_size = 1
 

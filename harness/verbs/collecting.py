@@ -21,7 +21,7 @@ _DETAILS = re.compile(rf"(?:{_DATED}|{_LOG})detail.*\.txt$")
 _DATED_NAME = re.compile(_DATED)
 _BEGAN = re.compile(rb'"key": "power_begin", "value": "([^"]+)"')
 _TIME = "%m-%d-%Y %H:%M:%S.%f"
-_KEPT_OLD = 3  # log sets of earlier runs to keep as evidence
+_KEPT_OLD = 3  # how many log sets of earlier runs are kept as evidence
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +226,7 @@ def _list_logs(folder: Path) -> list[Path]:
 
 
 def take(path: Path, target: Path, run_dir: Path) -> None:
-    """Move files from the run's own folder, since accuracy logs are large; copy all others."""
+    """Move files that are in the run's own folder, since accuracy logs are large, and copy all others."""
     target.parent.mkdir(parents=True, exist_ok=True)
     if path.resolve().is_relative_to(run_dir.resolve()):
         path.replace(target)

@@ -1,7 +1,7 @@
 """Find the results of an endpoints harness command: exactly one new set, or the reason why not.
 
 A set is a folder with config.yaml and performance/result_summary.json or accuracy/accuracy_results.json. Everything
-below its audit/ belongs to the set, including the phases of a compliance test, which contain such files, too.
+below its audit/ belongs to the set, including the phases of a compliance test, which also contain such files.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CONFIGS = ("config.yaml", "config.yml")
 PARTS = ("performance/result_summary.json", "accuracy/accuracy_results.json")
 _AUDIT = ("audit/audit_*.json", "audit/*/performance/result_summary.json")
 _UNIX = 10**17  # above any uptime, and below the Unix time of any run
-_KEPT_OLD = 3  # sets of earlier runs to keep as evidence
+_KEPT_OLD = 3  # how many sets of earlier runs are kept as evidence
 
 
 @dataclass(frozen=True, slots=True)

@@ -214,7 +214,7 @@ class LinearFp8(torch.nn.Module):  # type: ignore[misc]  # torch is not type-che
 
 
 class GatedFp8(torch.nn.Module):  # type: ignore[misc]  # torch is not type-checked here
-    """A layer in which one half gates the other by GELU, and the layer after it."""
+    """A layer whose one half gates the other by GELU, together with the next layer."""
 
     def __init__(self, first: torch.nn.Linear, last: torch.nn.Linear) -> None:
         super().__init__()

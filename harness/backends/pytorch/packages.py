@@ -128,7 +128,7 @@ class CompiledModel:
         self._folder.cleanup()
 
     def _tensor(self, blob: Blob) -> int | None:
-        """Create a handle that the run takes over."""
+        """Create a handle, which the run then owns."""
         address, shape, dtype = blob
         sizes = (ctypes.c_int64 * len(shape))(*shape)
         strides = (ctypes.c_int64 * len(shape))(*(prod(shape[axis + 1 :]) for axis in range(len(shape))))

@@ -26,7 +26,7 @@ from harness.errors import HarnessError
 from harness.machine.facts import count_usable_cores
 from harness.quantization.floats import make_typed_model
 
-# Optimisation profiles: the shapes for which an engine is built, and the profile that a batch uses.
+# Optimisation profiles: the shapes that an engine is built for, and the profile that a batch uses.
 
 FREE = -1
 
@@ -95,7 +95,7 @@ def parse_numbers(name: str, text: str) -> list[int]:
 def find_profile(
     profiles: Sequence[Profile], batch: int, shapes: Iterable[Sequence[int]], samples: Iterable[Sequence[int]]
 ) -> int:
-    """Return the number of the tightest profile for a batch of samples of these shapes; -1 if none fits."""
+    """Return the number of the tightest profile that fits a batch of such samples; -1 if there is none."""
     pairs = list(zip(shapes, samples, strict=True))
     holding = [
         (profile.length, profile.batch, number)
@@ -161,7 +161,7 @@ def build_engine(flavour: Flavour, plan: BuildPlan) -> BackendEngine:
 
 
 def _device() -> Device | None:
-    """Find the device for which an engine is built; None without a GPU."""
+    """Find the device that an engine is built for; None without a GPU."""
     try:
         return Device(0) if count_devices() else None
     except CudaError as error:

@@ -27,8 +27,8 @@ _HALVES = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """``nodes``: names of the nodes that now compute instance normalisation. ``last``: those whose results the rest of
-    the network reads."""
+    """``nodes``: names of the nodes that now compute instance normalisation. ``last``: those with results that the rest
+    of the network reads."""
 
     model: Path
     count: int = 0

@@ -102,7 +102,7 @@ class Flavour:
         return monitor
 
     def create_context(self, engine: Any) -> Any:
-        """Create a context whose memory we provide; None if the library fails."""
+        """Create a context that uses memory from us; None if the library fails."""
         strategy = getattr(self.trt, "ExecutionContextAllocationStrategy", None)
         if strategy is None:
             return engine.create_execution_context_without_device_memory()

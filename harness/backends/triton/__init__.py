@@ -116,7 +116,7 @@ class GrpcConnection:
         self._infer = self._channel.unary_unary(grpc_protocol.METHOD)
 
     def ask(self, head: bytes, arrays: Sequence[np.ndarray]) -> bytes:
-        """Send a request. Raises OSError (TimeoutError if there is no answer in time) and GrpcRefusalError."""
+        """Send a request. Raises OSError (TimeoutError if the answer takes too long) and GrpcRefusalError."""
         message = b"".join([head, *(part for array in arrays for part in self.messages.make_input(array))])
         try:
             answer: bytes = self._infer(message, timeout=self._timeout, wait_for_ready=True)

@@ -41,7 +41,7 @@ _ERROR = re.compile(r"E\d{4} |error:")
 _DYING = 2.0  # seconds between a broken connection and the end of its process
 _ENDING = 10.0  # seconds that it has for an orderly end
 _REGIONS = "mlperf_triton_"  # regions of shared memory: the Python backend's, and inputs
-_TRIES = 3  # a port may be taken between its choice and the server's start
+_TRIES = 3  # tries, since another process may take a port before the server starts
 _TAKEN = "Address already in use"
 _FIX = "see the server's log; the next pass starts or queries it again"
 
@@ -84,7 +84,7 @@ class TritonServer:
         return self.explain(f"the connection was lost ({type(error).__name__}: {error})", _FIX, "resources")
 
     def ask(self, path: str) -> dict[str, Any]:
-        """Request a document. Raises HarnessError."""
+        """Request a document. Raises HarnessError if that fails."""
         try:
             status, text = get(self.host, self.port, path, _ASKED)
         except OSError as error:
@@ -344,7 +344,7 @@ def remove_left_regions(shared: Path = SHARED) -> None:
                 path.unlink(missing_ok=True)
 
 
-# A Triton server on this machine: its location and environment.
+# The location and the environment of a Triton server on this machine.
 
 _WHEEL = "pytriton"  # the module of the package nvidia-pytriton, never imported: only its server is used
 _WHEEL_LIBRARIES = "nvidia_pytriton.libs"
@@ -386,7 +386,7 @@ def list_digested(program: ServerProgram) -> Iterator[Path]:
     """List the files with code: the server, its own library and its backends."""
     yield program.path.resolve()
     inside = program.root / _WHEEL / "tritonserver" if program.wheel else program.root
-    # Skip dangling links, and pipes, whose reading would block.
+    # Skip dangling links, and pipes, since reading a pipe would block.
     yield from (path for path in inside.glob("backends/**/*.so") if path.is_file())
     libraries = program.root / _WHEEL_LIBRARIES if program.wheel else inside / "lib"
     yield from (path for path in libraries.glob("libtritonserver*.so*") if path.is_file() and not path.is_symlink())

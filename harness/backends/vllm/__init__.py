@@ -52,7 +52,7 @@ _SPEECH_FIX = "see the log of this run for the cause, unless the system killed t
 
 
 def count_listeners(threads: int) -> int:
-    """Return half of the number of processors, since the engine needs some too, up to the number that a few GPUs can
+    """Return half of the number of processors, since the engine also needs some, but at most as many as a few GPUs can
     use."""
     return max(1, min(_MOST, (threads or len(os.sched_getaffinity(0))) // 2))
 
@@ -101,7 +101,7 @@ class SpeechWorkers:
         }
 
     def close(self) -> None:
-        """Close; work in progress is lost."""
+        """End the processes; work in progress is lost."""
         self._pool.shutdown(wait=False, cancel_futures=True)
         for each in self._all:
             each.end()
@@ -122,7 +122,7 @@ class _Listener:
         self.pipe, self._process = start_process("harness.backends.vllm.speech_worker", _ONE_THREAD)
 
     def start(self, *said: Any) -> None:
-        with suppress(OSError):  # it has ended; the thread that waits for its answer must be notified
+        with suppress(OSError):  # the process has ended; the thread that waits for its answer must be notified
             self.pipe.send(said)
 
     def hear(self, sound: np.ndarray) -> Any:
@@ -336,8 +336,8 @@ async def _start(arguments: Mapping[str, Any], usage: UsageContext) -> AsyncLLM:
 
 
 def make_parameters(sampling: Sampling, ends: Sequence[int], *, streaming: bool, texts: bool = False) -> SamplingParams:
-    """Make a prompt's parameters. Without a tokenizer vLLM does not know the tokens that end an answer, so they are
-    included. ``texts``: answers are read as texts, with a tokenizer."""
+    """Make a prompt's parameters. They include the tokens that end an answer, which vLLM does not know without a
+    tokenizer. ``texts``: answers are read as texts, with a tokenizer."""
     if sampling.beams > 1:
         problem = f"vLLM's engine does not support beam search ({sampling.beams} beams)"
         raise HarnessError(problem, "input", "use openvino-genai, or a harness command")

@@ -146,7 +146,8 @@ _SIGNS = str.maketrans("", "", string.punctuation)
 
 
 def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
-    """Return percentages over all questions of the dataset: f1 and exact_match. A missing response counts as wrong."""
+    """Return percentages over all questions of the dataset: f1 and exact_match. A missing response counts as a wrong
+    answer."""
     texts = load_texts(dataset)
     logits = {int(index): _read(data) for index, data in zip(log.indices, log.data, strict=True)}
     found = answer_all(texts, logits)

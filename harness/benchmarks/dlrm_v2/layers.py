@@ -47,7 +47,7 @@ class Shape:
 
     @property
     def interactions(self) -> int:
-        """The number of products of two embeddings of a pair, where the dense features count as one."""
+        """The number of products of two embeddings of a pair. The dense features count as one embedding."""
         return len(self.rows) * (len(self.rows) + 1) // 2
 
     @property

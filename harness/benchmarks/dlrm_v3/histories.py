@@ -123,7 +123,8 @@ class StreamFiles:
                 self._refuse(path, f"is longer than the {self.users:,} lines of {OFFSETS}")
 
     def _read_requests(self) -> Iterator[NDArray[np.int64]]:
-        """Read, for the inference timestamps, the users whose lines are in the sample's only file, the first."""
+        """Read the requesting users of each inference timestamp. Their lines must be in the first file, the sample's
+        only one."""
         places = self._read_row(REQUEST_OFFSETS)
         with (self.folder / USER_COUNTS).open("rb") as stream:
             counts = [self._parse(USER_COUNTS, line) for line in stream]

@@ -46,7 +46,7 @@ class Hstu(NamedWeights):
         candidates: torch.Tensor,
         candidate_categories: torch.Tensor,
     ) -> dict[str, torch.Tensor]:
-        """Map ``history`` [requests, longest, embedding], of which the first ``length`` are valid, ``user`` [requests,
+        """Map ``history`` [requests, longest, embedding], whose first ``length`` items are valid, ``user`` [requests,
         embedding] and ``candidates`` [requests, count, embedding] to the likelihood of each like, [requests, count]."""
         kind = self.weight(layers.USER_WEIGHT).dtype
         history, user, candidates = history.to(kind), user.to(kind), candidates.to(kind)
@@ -54,7 +54,7 @@ class Hstu(NamedWeights):
         known = self._prepare(history, of_history, self._explode(actions))
         asked = self._prepare(candidates, of_candidates, self.weight(layers.TARGET_ACTIONS))
         count = candidates.shape[1]
-        # A request that is too short omits its user, whose position remains.
+        # A request that is too short omits its user, but the user's position remains.
         user = user * (length + count >= layers.LEAST_REQUEST).unsqueeze(1).to(kind)
         first = user @ self.weight(layers.USER_WEIGHT)[0] + self.weight(layers.USER_BIAS)
         known = torch.cat([first.unsqueeze(1), known], dim=1)
@@ -71,7 +71,7 @@ class Hstu(NamedWeights):
         return functional.embedding(categories, self.weight(_CATEGORIES))
 
     def _explode(self, actions: torch.Tensor) -> torch.Tensor:
-        """Concatenate the rows of those actions whose bits are set."""
+        """Concatenate the rows of the actions with set bits."""
         table = self.weight(layers.ACTION_TABLE)
         found = (actions.unsqueeze(-1) & self.bits) > 0
         return (found.unsqueeze(-1).to(table.dtype) * table).flatten(-2)

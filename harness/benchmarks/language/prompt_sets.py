@@ -25,7 +25,7 @@ from harness.run.tokens import PROMPTS, STOP_SEQUENCE
 # Convert token ids to text and text to sentences, as the language benchmarks' official scripts do.
 #
 # The dataset's folder contains the required files: the checkpoint's ``tokenizer.json`` and ``tokenizer_config.json``,
-# and the four tables with which NLTK finds the ends of English sentences (``punkt_tab``).
+# and the four tables that NLTK needs to find the ends of English sentences (``punkt_tab``).
 
 TOKENIZER, TOKENIZER_FACTS = "tokenizer.json", "tokenizer_config.json"
 SENTENCES = "tokenizers/punkt_tab/english"  # below a data folder of NLTK

@@ -225,7 +225,7 @@ class AnswerJudge:
 
 
 def choose_judge(judges: Mapping[str, AnswerJudge], name: str) -> AnswerJudge:
-    """Choose the judge of the first set whose name is contained in that of the question's set."""
+    """Choose the judge of the first set whose name occurs in the name of the question's set."""
     for known, judge in judges.items():
         if known in name.lower():
             return judge

@@ -113,7 +113,7 @@ _MARGIN = 1e-9  # tolerance within which a corner counts as inside, m
 
 
 def find_near(ours: Doubles, theirs: Doubles) -> NDArray[np.bool_]:
-    """Mark pairs [n, m] whose circumscribed circles intersect; no others can overlap."""
+    """Mark pairs [n, m] with intersecting circumscribed circles; no other pairs can overlap."""
     reach = [np.hypot(boxes[:, 2], boxes[:, 3]) / 2 for boxes in (ours, theirs)]
     apart = np.hypot(ours[:, None, 0] - theirs[None, :, 0], ours[:, None, 1] - theirs[None, :, 1])
     near: NDArray[np.bool_] = apart < reach[0][:, None] + reach[1][None, :]

@@ -282,7 +282,7 @@ def compute_likeness(first: str, second: str) -> float:
 
 
 def count_shared(first: str, second: str) -> int:
-    """Return the length of the longest common subsequence. Each row of the usual table is one integer, whose bits are 0
+    """Return the length of the longest common subsequence. Each row of the usual table is one integer. Its bits are 0
     where a letter is added (Hyyrö, 2004)."""
     places: dict[str, int] = {}
     for place, letter in enumerate(first):

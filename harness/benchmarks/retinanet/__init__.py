@@ -174,8 +174,8 @@ def append_ranking(
 def _choose_best(
     net: NetworkBuilder, scores: str, offsets: str, highest: str, likely: int, classes: int, start: int, best: int
 ) -> tuple[str, str, str]:
-    """Choose from one level, whose first anchor is number ``start``, among the ``likely`` anchors with the ``highest``
-    scores: the best scores, their positions, their offsets."""
+    """Choose from one level, which begins with anchor number ``start``, among the ``likely`` anchors with the
+    ``highest`` scores. Return the best scores, their positions, and their offsets."""
 
     def pick(source: str, rows: str) -> str:
         """Map [n, rows, ...] and [n, m] to [n, m, ...]."""

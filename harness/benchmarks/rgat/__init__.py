@@ -18,8 +18,8 @@ CHECKPOINT = ".pt"  # suffix of the reference's checkpoint; a torch.export progr
 def build_model(
     source: Path | None, settings: Mapping[str, Any], inputs: Mapping[str, Path], output: Path, counter: Counter
 ) -> None:
-    """Write model.pt2, the only format in which each input can have its own length. ``settings``: none for this
-    benchmark."""
+    """Write model.pt2, the only format in which each input can have its own length. This benchmark has no
+    ``settings``."""
     if source is None or source.suffix != CHECKPOINT:
         copy_model(source, settings, inputs, output, counter)
         return

@@ -1,8 +1,8 @@
 """R-GAT for torch.export: graph attention over each relation, summed by the kind of the targets, three times.
 
-A node's neighbours are a row of positions, so softmax and sum run along the row without scattering. Values in which a
-relation's projection is linear are summed first and projected afterwards. The result equals the reference's, which
-projects each neighbour, but takes a fraction of the work, since most nodes of a block are not targets.
+A node's neighbours are a row of positions, so softmax and sum run along the row without scattering. If a relation's
+projection is linear in some values, these are summed first and projected afterwards. The result equals the reference's,
+which projects each neighbour, but takes a fraction of the work, since most nodes of a block are not targets.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def make_block(rng: np.random.Generator) -> dict[str, torch.Tensor]:
 
 
 def write_program(weights: Weights, output: Path, counter: Counter) -> None:
-    """Write model.pt2, whose inputs each have their own length; torch.export names them by argument and key."""
+    """Write model.pt2. Each of its inputs has its own length; torch.export names them by argument and key."""
     counter.stage("building", 1)
     block = make_block(np.random.default_rng(0))
     drawn = {relation.name for relation in RELATIONS}

@@ -111,7 +111,7 @@ _SLAB = 16  # planes of a window: 1 MiB
 
 
 def list_windows(shape: Sequence[int]) -> Iterator[tuple[slice, slice, slice]]:
-    """List the windows of a volume whose sides are multiples of the stride, first axis slowest."""
+    """List the windows of a volume, with the first axis slowest. Its sides must be multiples of the stride."""
     for place in product(*(range(0, size - SIDE + 1, STRIDE) for size in shape)):
         z, y, x = (slice(start, start + SIDE) for start in place)
         yield z, y, x

@@ -35,9 +35,9 @@ from harness.errors import HarnessError
 
 # BraTS 2019 in its usual layout on disk, and as the reference's network expects it.
 #
-# Volumes are cropped to the region in which any of the four images is not zero, each image is normalized within the
-# brain, and zeros pad the volume to one size, as vision/medical_imaging/3d-unet/preprocess.py of mlcommons/inference
-# (v1.0) does with nnU-Net. Axes are depth, height, width.
+# Volumes are cropped to the region where any of the four images is not zero, each image is normalized within the brain,
+# and zeros pad the volume to one size, as vision/medical_imaging/3d-unet/preprocess.py of mlcommons/inference (v1.0)
+# does with nnU-Net. Axes are depth, height, width.
 
 SHAPE = (224, 224, 160)
 IMAGES = ("t1", "t1ce", "t2", "flair")

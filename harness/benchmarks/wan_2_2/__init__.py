@@ -77,7 +77,7 @@ def _read_pictures(stream: bytes) -> NDArray[np.uint8]:
 # The official script scores videos; for a rehearsal, a simple substitute does.
 #
 # VBench's six networks take gigabytes and are meaningless for generated prompts. In a rehearsal the frames are compared
-# with the library's own for the same prompt, on a scale on which identical ones get the reference model's score.
+# with the library's own for the same prompt, on a scale that gives identical ones the reference model's score.
 
 METRIC = "vbench_score"
 REFERENCE_SCORE = 70.48  # score of the reference model in bf16, percent

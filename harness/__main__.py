@@ -59,10 +59,10 @@ def _report(error: BaseException, known: HarnessError) -> None:
 
 
 class Ending:
-    """Writes the result once and ends the process, from whichever thread gets there first.
+    """Writes the result once and ends the process, on whichever thread calls it first.
 
-    The process exits without unloading native libraries: an existing result is complete, and a library's teardown can
-    no longer change the exit status.
+    The process exits without unloading native libraries, since an existing result is complete. So no library's teardown
+    can change the exit status.
     """
 
     def __init__(self, path: Path, report: Callable[[Result], None]) -> None:
@@ -114,15 +114,15 @@ def _perform(verb: str, request_path: Path, ending: Ending) -> Result:
 
 
 def load_verb(verb: str) -> Callable[[Any, GiveUp], Result]:
-    """Import only the requested verb: a probe must work even if the libraries that a run needs are missing."""
+    """Import only the requested verb, since a probe must work even if the libraries that a run needs are missing."""
     module = importlib.import_module(VERBS[verb].module or f"harness.verbs.{verb}")
     execute: Callable[[Any, GiveUp], Result] = module.execute
     return execute
 
 
 def keep_to_one_thread() -> None:
-    """Limit BLAS to one thread: numpy is never the engine, so its pool would only compete with one, and training
-    results would depend on the number of cores."""
+    """Limit BLAS to one thread. numpy is never the engine, so its pool would only compete with the engine's, and
+    training results would depend on the number of cores."""
     for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(variable, "1")
 
@@ -134,7 +134,7 @@ def _list_slices(request: FileMessage) -> list[str]:
 
 
 def main(arguments: list[str], report: Callable[[Result], None] = lambda _: None) -> None:
-    """``report``: called last, after the result is written; by then its reader may have removed it."""
+    """``report``: called last, after the result is written; by then the reader may have removed the result."""
     if is_launched():
         follow_input()
     else:
@@ -150,7 +150,7 @@ def main(arguments: list[str], report: Callable[[Result], None] = lambda _: None
     verb, request_path, result_path = arguments[0], Path(arguments[1]), Path(arguments[2])
     if is_launched():
         os.chdir(request_path.parent)  # a container or a login shell may start in any directory
-    if result_path.is_dir():  # several processes of one launcher: hosts may share a name, and containers process IDs
+    if result_path.is_dir():  # a launcher's processes: hosts may share a name, and containers may share process IDs
         result_path /= f"{platform.node()}.{os.getpid()}.{secrets.token_hex(4)}.json"
     ending = Ending(result_path, report)
     try:

@@ -12,10 +12,10 @@ from typing import NamedTuple
 class BuiltInBenchmark(NamedTuple):
     """A built-in benchmark: its module in ``harness.benchmarks``, which may have several.
 
-    ``revision``: enters every key. ``elsewhere``: it has no module, and its runs are imported. ``rehearsed``: its
-    folder can generate a dataset and a network. ``libraries``: imports of its children other than numpy, each with the
-    packages that can provide it. ``extra``: the extra that installs them, by default the one named like the module.
-    ``installed_by``: the extra in effect, "" for none.
+    ``revision``: part of every key. ``elsewhere``: the benchmark has no module, and its runs are imported.
+    ``rehearsed``: its folder can generate a dataset and a network. ``libraries``: imports of its children other than
+    numpy, each with the packages that can provide it. ``extra``: the extra that installs them, by default the one named
+    like the module. ``installed_by``: the extra that applies, "" for none.
     """
 
     module: str

@@ -1,6 +1,6 @@
 """Facts about backends, for planning on a machine where none of their libraries is installed: packages, precisions and
-options with their defaults; also the notation for GPU slices (MIG) in specs and records, and the name under which a
-result reports that the clock was set.
+options with their defaults; also the notation for GPU slices (MIG) in specs and records, and the name of the value by
+which a result reports that the clock was set.
 
 Uses only the standard library, and named tuples, which import faster than dataclasses. ``reconciler`` gets these facts
 through ``harness.contract``; modules that every plan loads import them directly from here, without the request types.
@@ -15,7 +15,7 @@ from typing import Any, Generic, NamedTuple, TypeVar, overload
 
 from harness.machine.clocks import CLOCK_SET as CLOCK_SET
 
-LOADGEN = ("mlcommons-loadgen", "mlperf-loadgen")  # its package's names: the current one, and that of sources up to 4.0
+LOADGEN = ("mlcommons-loadgen", "mlperf-loadgen")  # its package: the current name, and the one of sources up to 4.0
 CONF = "mlperf.conf"  # next to LoadGen's library if none is built in
 
 T = TypeVar("T", int, str, bool)
@@ -280,13 +280,13 @@ _NONE: Mapping[str, Option[Any]] = MappingProxyType({})
 class BackendFacts(NamedTuple):
     """Facts about a backend, for planning without importing it.
 
-    ``distributions``: packages that can each provide it, whose version is the backend's version; empty if it needs
+    ``distributions``: packages that can each provide it, and whose version is the backend's version; empty if it needs
     none. ``extra``: the extra of this project that installs it. ``module``: the module of its session, as in
     ``harness.backends.Backend``; "" if a command computes. ``revision``: raised when a change in our code must make its
     engines and runs stale. ``engine``: options read by a build (a change makes the engine stale). ``run``: options read
     only by a run. ``elsewhere``: nothing runs here, and its runs are imported. ``builds_without_device``: without a
-    GPU, a build can make an engine for any GPU that its library knows. ``model_file``: the file of the model from which
-    an engine is built. ``generates``: it answers prompts with tokens. ``takes``: the kinds of samples that it accepts
+    GPU, a build can make an engine for any GPU that the library knows. ``model_file``: the model's file that an engine
+    is built from. ``generates``: it answers prompts with tokens. ``takes``: the kinds of samples that it accepts
     (harness.run.tokens). ``serves``: a server computes, which ``harness.service`` in a spec may start. ``weights``:
     further types in which it reads a model's weights. ``pipelines``: it loads the several networks of a checkpoint and
     the loop over them.
@@ -466,7 +466,7 @@ def installing(extra: str) -> str:
 
 
 def read_slices(text: str) -> tuple[str, ...]:
-    """Return the profile of each slice, from the text of ``write_slices``."""
+    """Return the profile of each slice from the text that ``write_slices`` makes."""
     parts = (part.partition("x ") for part in filter(None, text.split(", ")))
     return tuple(profile for count, _, profile in parts for _ in range(int(count)))
 

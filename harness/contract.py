@@ -71,7 +71,8 @@ class FileMessage:
     has_keeper: ClassVar[bool] = False
 
     def write(self, path: Path) -> None:
-        """Write to a temporary file, flush to disk, rename: a reader sees either nothing or the complete file."""
+        """Write to a temporary file, flush it to disk, and rename it, so that a reader sees either nothing or the
+        complete file."""
         aside = path.with_name(path.name + ".partial")
         with aside.open("w", encoding="utf-8") as stream:
             json.dump({"format": FORMAT, **dataclasses.asdict(self)}, stream, indent=1, sort_keys=True)
@@ -85,7 +86,7 @@ class FileMessage:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Read a message. Raise ValueError if the file is not such a message, or has another format version."""
+        """Read a message. Raises ValueError if the file is not such a message, or has another format version."""
         try:
             document = json.loads(path.read_text(encoding="utf-8"))
         except RecursionError as error:
@@ -273,7 +274,7 @@ class LaunchRequest(FileMessage):
 class Ready:
     """When a server counts as ready, by whichever is set: ``url`` answers a GET with success, ``tcp`` (host:port)
     accepts a connection, or a printed line contains ``line``. ``timeout``: maximum seconds until ready. ``patience``:
-    seconds for which it may leave a probe unanswered afterwards; 0 disables later probes."""
+    seconds for which it may leave probes unanswered once it is ready; 0 disables later probes."""
 
     url: str = ""
     tcp: str = ""
@@ -287,9 +288,9 @@ class ServiceRequest(FileMessage):
     """Start a server and keep it until SIGTERM asks for its end.
 
     A result in ``ready`` reports that the server is ready, with facts about it; the child's own result reports how it
-    ended. ``log``: folder with its output, read and written by ``harness.child.output``. ``stop_signal``: by name;
-    ``stop_grace`` seconds later the remaining processes are killed. ``hides``: variables that are not passed to the
-    server and whose values are removed from its output. ``slices``: see RunRequest; ``ending``: see CommandRequest.
+    ended. ``log``: folder with its output, read and written by ``harness.child.output``. ``stop_signal``: the signal's
+    name; ``stop_grace`` seconds after it the remaining processes are killed. ``hides``: variables that are not passed
+    to the server; their values are removed from its output. ``slices``: see RunRequest; ``ending``: see CommandRequest.
     """
 
     verb: ClassVar[str] = "serve"
@@ -330,7 +331,7 @@ class ProbeRequest(FileMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RehearseRequest(FileMessage):
-    """Generate a benchmark's dataset and network, in the formats in which they are published, into ``output``.
+    """Generate a benchmark's dataset and network into ``output``, in their published formats.
 
     ``output`` does not exist yet and is created atomically. ``size`` "full": a network as deep as the published one.
     """
@@ -346,8 +347,8 @@ class RehearseRequest(FileMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Busy:
-    """Another user of the machine. ``pid`` 0: a process not visible from here, such as one in another container.
-    ``host``: its machine, if not that of the pass. ``since``: when the process started, as text."""
+    """Another user of the machine. ``pid`` 0: a process that is not visible from here, such as one in another
+    container. ``host``: its machine, if not that of the pass. ``since``: when the process started, as text."""
 
     what: str
     pid: int = 0
@@ -381,8 +382,8 @@ class Result(FileMessage):
     """How a child ended. If ``done`` is false, ``problem`` describes the failure and ``fix`` the remedy.
 
     ``problem_class``: "input" (the request or its files), "missing" (something is not installed or not found),
-    "resources" (memory, disk, device), "backend", "crash". ``values``: results of the work. ``facts``: the environment
-    by name. ``seconds``: duration of the work itself, by the monotonic clock.
+    "resources" (memory, disk, device), "backend", "crash". ``values``: results of the work. ``facts``: facts about the
+    environment by name. ``seconds``: duration of the work itself, by the monotonic clock.
 
     """
 
@@ -395,25 +396,25 @@ class Result(FileMessage):
     fix: str = ""
 
 
-WAITING = "waiting-{}.json"  # in the folder of an attempt that a job of this group may take over
+WAITING = "waiting-{}.json"  # a file in the folder of each attempt that a job of this group may take over
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingAttempt(FileMessage):
-    """An attempt whose own job waits in a queue. ``arguments``: of ``python -m harness``. ``log``: file for its output.
-    ``seconds``: expected duration."""
+    """An attempt whose own job waits in a queue. ``arguments``: those of ``python -m harness``. ``log``: file for its
+    output. ``seconds``: expected duration."""
 
     arguments: tuple[str, ...]
     log: str
     seconds: float
 
 
-# Digest of a model or a dataset that is used unchanged, stored instead of files built from it.
+# The digest of a model or a dataset that is used unchanged. It is stored instead of files built from it.
 SOURCE_NOTE = "source.json"
 
 # Next to the counter: machine readings during a run, one JSON object per line.
 TELEMETRY = "telemetry.jsonl"
-OWN_CODE = "harness-code.tar.gz"  # for a child behind a launcher: the harness code used there
+OWN_CODE = "harness-code.tar.gz"  # the harness code that a child behind a launcher uses
 
 
 # Output of a running server, stored in parts so that no file grows without limit.
@@ -426,7 +427,7 @@ LOG_PARTS = ("log.start", "log.older", "log.newer")
 
 
 def copy_log(folder: Path, target: Path) -> None:
-    """Copy a server's output so far into one file; none if it printed nothing. The server may still be running."""
+    """Copy a server's output so far into one file; no file if it printed nothing. The server may still be running."""
     found = (folder / name for name in LOG_PARTS)
     parts = [path for path in found if path.is_file()]
     if any(path.stat().st_size for path in parts):
@@ -442,15 +443,15 @@ STAGES = (
     *("starting", "loading", "building", "warming up", "running", "completing", "scoring", "done"),
     *("starting service", "serving"),
 )
-# Stage, unused, done, expected, start of the stage and time of the last bump (both monotonic ns).
+# Stage, an unused field, done, expected, start of the stage and time of the last bump (both monotonic ns).
 _COUNTER = struct.Struct("=IIQQQQ")
 
 
 class Counter:
     """A progress counter in a small file that parent and child both map.
 
-    Only the child writes; readers tolerate a torn read, since the next one is correct. CLOCK_MONOTONIC is shared by all
-    processes of a machine, so the parent can compute rates from the child's times.
+    Only the child writes. Readers tolerate a torn read, since the next read is correct. CLOCK_MONOTONIC is shared by
+    all processes of a machine, so the parent can compute rates from the child's times.
     """
 
     def __init__(self, path: str | Path) -> None:

@@ -50,7 +50,7 @@ class HarnessError(Exception):
 
 
 def explain(error: BaseException) -> HarnessError:
-    """Turn any exception into a HarnessError; an unexpected one becomes a crash."""
+    """Turn any exception into a HarnessError; an unexpected exception becomes a crash."""
     match error:
         case HarnessError():
             return error

@@ -27,7 +27,7 @@ def list_part_requests() -> Iterator[type[FileMessage]]:
 
 
 class Neighbours(Protocol):
-    """Background loads during a run, which compute while this context is entered."""
+    """Background loads during a run. They compute while this context is entered."""
 
     def __enter__(self) -> Self: ...
 
@@ -37,7 +37,7 @@ class Neighbours(Protocol):
         """Raise HarnessError if any load stopped before the end of the run."""
 
     def facts(self) -> dict[str, Fact]:
-        """Return the speed of each load."""
+        """Return how fast each load computed."""
 
 
 class Slices(Protocol):
@@ -54,7 +54,7 @@ class Slices(Protocol):
 
 
 def load_mig() -> Slices:
-    """Load the part. Raise HarnessError if it was removed."""
+    """Load the part. Raises HarnessError if it was removed."""
     if "mig" not in PARTS:
         raise HarnessError(
             "this installation does not include mig", "missing", "remove slices, or install the complete project"

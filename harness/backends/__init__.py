@@ -34,8 +34,8 @@ Outputs = Sequence[np.ndarray]
 """One array per output of the engine, on the host, one row per sample. Valid until the completion callback returns."""
 
 Collate = Callable[[Arrays], Arrays]
-"""Maps samples to the engine's inputs by name, each array of any length. Output rows are those of the samples, in their
-order; more may follow."""
+"""Maps samples to the engine's inputs by name; each array may have any length. The first output rows belong to the
+samples, in their order; more rows may follow."""
 
 Completed = Callable[[Token, Outputs], None]
 Failed = Callable[[Token, BaseException], None]
@@ -43,7 +43,7 @@ Failed = Callable[[Token, BaseException], None]
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """An input or output: its shape without the batch axis (-1 for varying axes) and its numpy dtype name."""
+    """An input or output, with its shape without the batch axis (-1 for varying axes) and its numpy dtype name."""
 
     name: str
     shape: tuple[int, ...]
@@ -133,7 +133,7 @@ class BuildPlan:
         batch_sizes: Collection[int] = (),
         **settings: Any,
     ) -> BackendEngine:
-        """Describe the built engine. ``settings``: in addition to the options."""
+        """Describe the built engine. ``settings``: those to add to the options."""
         return BackendEngine(
             backend=backend,
             version=version,
@@ -152,9 +152,9 @@ class LoadPlan:
     """Load an engine for one run.
 
     ``engine``: the folder of the Engine artifact, None if the backend builds none. ``threads``: 0 lets the backend
-    decide. ``outputs``: the shapes declared by the benchmark, for a backend without an engine. Each submitted token is
-    passed to exactly one of ``completed`` and ``failed``, once, from any thread. ``folder``: used only by this attempt,
-    and removed after it.
+    decide. ``outputs``: the shapes that the benchmark declares, for a backend without an engine. Each submitted token
+    is passed to exactly one of ``completed`` and ``failed``, once, from any thread. ``folder``: used only by this
+    attempt, and removed after it.
 
     For a backend that reads a checkpoint during the run: ``model``, the folder of the Model artifact; ``source``, its
     path from the spec; ``precision``; and from the benchmark ``pipeline``, the settings of its pipeline, and
@@ -194,7 +194,7 @@ class LoadPlan:
 
     @property
     def depth(self) -> int:
-        """Return the maximum number of incomplete batches: one per stream, and twice that if no query waits for its
+        """Return the maximum number of incomplete batches: one per stream, or twice as many if no query waits for its
         answer, so that a stream finds its next batch ready. A Server batch grows instead while it waits.
         """
         return self.streams if self.scenario == "Server" else 2 * self.streams
@@ -208,10 +208,11 @@ class Session(ABC):
     closed. ``evidence``: facts that must be the same in all runs of a cell.
 
     ``reads_in_place``: samples are read again for each batch, so that the caller may write rows that are not in flight;
-    certain only once they are placed. ``makes_new_outputs``: outputs are never overwritten. ``takes_several``:
-    ``submit`` accepts the rows of several batches, which are computed one after the other and completed together.
-    ``fits_by_size``: samples differ in size, and ``fit`` limits a batch. ``surely_fit``: how many of any samples fit.
-    ``warm_up_batches``: limit if batches are slow; 0 for the usual number.
+    this is certain only once samples are placed. ``makes_new_outputs``: outputs are never overwritten.
+    ``takes_several``: ``submit`` accepts the rows of several batches, which are computed one after the other and
+    completed together. ``fits_by_size``: samples differ in size, and ``fit`` limits a batch. ``surely_fit``: how many
+    samples fit in a batch, whatever their sizes. ``warm_up_batches``: the maximum for slow batches; 0 for the usual
+    number.
     """
 
     batch_size: int
@@ -279,7 +280,7 @@ def load_backend(name: str) -> Backend:
         raise HarnessError(f"unknown backend {name!r}", "input", f"use one of {', '.join(known)}")
     try:
         return cast(Backend, importlib.import_module(known[name]))
-    except (ImportError, OSError, RuntimeError) as error:  # a dependency may be missing
+    except (ImportError, OSError, RuntimeError) as error:  # a dependency of the library may be missing
         extra = BACKENDS[name].extra
         raise HarnessError(f"backend {name} cannot be loaded: {error}", "missing", installing(extra)) from error
 

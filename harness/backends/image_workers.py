@@ -21,14 +21,14 @@ from harness.run.pool import Pool
 from harness.run.qsl import Arrays, Rows
 
 _COMPILED_WARM_UP = 3
-_WARM_UP_STEPS = 4  # of a video's twenty; both of its networks are used
+_WARM_UP_STEPS = 4  # of a video's twenty steps; these use both of its networks
 
 
 class ImageWorker(Protocol):
     """One thread's pipeline."""
 
     def paint(self, samples: Mapping[str, np.ndarray], steps: int | None = None) -> Outputs:
-        """Return the images of a batch of samples. ``steps``: at most so many."""
+        """Return the images of a batch of samples. ``steps``: the maximum number of steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class ImageSession(Session):
         return answer.result()
 
     def warm_up(self, rows: Rows) -> Outputs:
-        """Compute with few steps, since all are alike: a video takes minutes."""
+        """Compute with few steps: all steps are alike, and a video takes minutes."""
         return self.compute(rows, _WARM_UP_STEPS)
 
     def submit(self, rows: Rows, token: Token) -> None:
@@ -116,7 +116,7 @@ class ImageSession(Session):
     def _serve(self, open_worker: Callable[[], ImageWorker], opened: SimpleQueue[BaseException | None]) -> None:
         try:
             worker = open_worker()
-        except BaseException as error:  # the thread that loads raises it
+        except BaseException as error:  # the loading thread raises it
             opened.put(error)
             return
         opened.put(None)

@@ -27,7 +27,7 @@ def load(plan: LoadPlan) -> NullSession:
 
 
 class NullSession(Session):
-    """Answers zeros in the benchmark's declared shapes, at once and on the calling thread."""
+    """Answers with zeros in the benchmark's declared shapes, at once and on the calling thread."""
 
     reads_in_place = True
 

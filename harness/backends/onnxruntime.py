@@ -23,7 +23,7 @@ from harness.machine.numa import pinned_near
 from harness.run.qsl import Rows, count_rows
 
 ENGINE_FILE = "model.onnx"
-_WEIGHTS_FILE = "weights.bin"  # next to it, if the model's weights are in a separate file too
+_WEIGHTS_FILE = "weights.bin"  # next to the engine file, if the model's weights are also in a separate file
 _PROVIDERS = ["CPUExecutionProvider"]
 _LEVELS = {
     "none": ort.GraphOptimizationLevel.ORT_DISABLE_ALL,
@@ -56,7 +56,7 @@ def build(plan: BuildPlan) -> BackendEngine:
     options.optimized_model_filepath = str(plan.output / ENGINE_FILE)
     if _stores_weights(plan.model):
         options.add_session_config_entry("session.optimized_model_external_initializers_file_name", _WEIGHTS_FILE)
-    options.log_severity_level = 3  # else it warns that the file is specific to this processor, as is the engine's key
+    options.log_severity_level = 3  # otherwise it warns that the file is only for this processor, as the key says
     session = _open(plan.model, options)
     inputs, outputs = _tensors(session.get_inputs()), _tensors(session.get_outputs())
     fixed = {node.shape[0] for node in session.get_inputs() if isinstance(node.shape[0], int)}
@@ -82,7 +82,7 @@ class OnnxRuntimeSession(StreamSession):
     def __init__(self, plan: LoadPlan, folder: Path) -> None:
         super().__init__(plan, BackendEngine.read(folder, "onnxruntime"))
         path = folder / self._engine.file
-        shared: dict[int, Any] = {}  # by node, for streams that compute a batch with one thread
+        shared: dict[int, Any] = {}  # sessions by node, for streams that compute a batch with one thread
         self._sessions = []
         for place in self._places:
             session = shared.get(place.node)
@@ -101,8 +101,8 @@ class OnnxRuntimeSession(StreamSession):
         options.graph_optimization_level = _LEVELS["none"]  # done by the build
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
-        # Spinning threads take the cores of LoadGen's thread and ours, which exchange the batches of a query: spinning
-        # is useful only if neither has anything else to do.
+        # Spinning threads take the cores of LoadGen's thread and ours, which exchange the batches of a query, so
+        # spinning is useful only if neither has anything else to do.
         alone = self._plan.scenario == "Offline" and self._plan.streams == 1
         spinning = alone or self._plan.scenario == "SingleStream"
         options.add_session_config_entry("session.intra_op.allow_spinning", "1" if spinning else "0")

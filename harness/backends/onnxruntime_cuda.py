@@ -65,7 +65,7 @@ def load(plan: LoadPlan) -> CudaSession:
 
 
 class LoadedModel:
-    """A model on one device: one session per stream, since a session computes on one stream only.
+    """A model on one device. It has one session per stream, since a session computes on only one stream.
 
     A captured graph refers to the kernels that the session created for one batch size and releases for the next size,
     so graphs need a session per size.
@@ -78,7 +78,7 @@ class LoadedModel:
         self.capturable = self._options.capture
         self.batch_size, self.batch_sizes = engine.batch_size, engine.batch_sizes
         if plan.scenario in ("Server", "Offline"):
-            # It plans convolutions again whenever the batch shape changes, which takes longer than padding.
+            # ONNX Runtime plans convolutions again whenever the batch shape changes, which takes longer than padding.
             self.batch_sizes = self.batch_sizes or (min(plan.batch_size, engine.batch_size),)
         self.inputs: Sequence[Tensor] = engine.inputs
         self.notes: Mapping[str, Any] = {"precision": engine.precision}
@@ -121,7 +121,7 @@ class LoadedModel:
         }
         if self._options.fused_bias:  # unknown to older versions
             choices["fuse_conv_bias"] = "1"
-        if self.capturable:  # it refuses models that would be partly computed on the host
+        if self.capturable:  # refuses models that would be partly computed on the host
             choices["enable_cuda_graph"] = "1"
         try:
             session = ort.InferenceSession(str(self._path), options, providers=[(_PROVIDER, choices)])

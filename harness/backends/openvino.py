@@ -91,7 +91,7 @@ class OpenVinoSession(Session):
         return self._outputs(self._request, count_rows(rows))
 
     def submit(self, rows: Rows, token: Token) -> None:
-        # The queue hands out requests in this order, and only to this thread, so this request is the one that starts.
+        # The queue hands out requests in this order and only to this thread, so this is the request that starts.
         index = self._queue.get_idle_request_id()
         self._feed(self._queue[index], self._staging[index], rows)
         self._queue.start_async(userdata=token)
@@ -106,8 +106,8 @@ class OpenVinoSession(Session):
         self._queue.wait_all()
 
     def _properties(self) -> dict[str, Any]:
-        """Return the properties for an import. The precision must be repeated: without it the plug-in uses the fastest
-        it supports."""
+        """Return the properties for an import. The precision must be repeated, since otherwise the plug-in uses the
+        fastest one that it supports."""
         properties: dict[str, Any] = {
             "INFERENCE_PRECISION_HINT": _PRECISIONS[self._engine.precision],
             "NUM_STREAMS": self._plan.streams,

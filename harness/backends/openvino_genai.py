@@ -58,7 +58,7 @@ def find_model(plan: GenerationPlan) -> Path:
 
 @dataclass(slots=True)
 class _Request:
-    """A prompt in progress. ``due``: the step after which its state is checked. ``tokens``: those read so far."""
+    """A prompt in progress. ``due``: the step after which its state is checked. ``tokens``: the tokens read so far."""
 
     identity: int
     handle: Any
@@ -242,8 +242,8 @@ def explaining_load(folder: Path) -> Iterator[None]:
 
 
 def describe_properties(device: str, plan: GenerationPlan) -> dict[str, Any]:
-    """Describe properties. In fp32 nothing is rounded, not even the cache; otherwise the device's defaults
-    apply to it."""
+    """Describe properties. In fp32 nothing is rounded, not even the cache; otherwise the cache has the device's
+    defaults."""
     found: dict[str, Any] = {"INFERENCE_PRECISION_HINT": _PRECISIONS[plan.precision]}
     if plan.precision == "fp32":
         found["KV_CACHE_PRECISION"] = "f32"

@@ -104,7 +104,7 @@ class StreamSession(Session):
     def _run_all(self, stream: int, rows: Rows) -> Outputs:
         if count_rows(rows) <= self.batch_size:
             return self._run(stream, rows)
-        # Copied at once, so that the library can reuse its memory for the next batch.
+        # Outputs are copied at once, so that the library can reuse its memory for the next batch.
         whole: list[np.ndarray] = []
         at = 0
         for batch in split_rows(rows, self.batch_size):
@@ -135,7 +135,7 @@ class StreamSession(Session):
 
 
 class CollatedBatches:
-    """Batches that any thread may create. ``samples``: the resident ones, ``inputs``: of the engine."""
+    """Batches that any thread may create. ``samples``: the resident samples; ``inputs``: the engine's inputs."""
 
     def __init__(self, collate: Collate, samples: Arrays, inputs: Sequence[Tensor]) -> None:
         self._collate, self._samples, self._inputs = collate, samples, inputs
@@ -158,7 +158,7 @@ class Staging:
     """One batch of every input, for one stream.
 
     ``arrays``: the resident samples in the order of the inputs. ``batch_sizes``: see ``Engine``; ascending. ``memory``:
-    room for a batch of each input, if its place matters.
+    memory for a batch of each input, if its location matters.
     """
 
     def __init__(
@@ -176,7 +176,7 @@ class Staging:
         """Return the inputs of a batch, as views of resident samples if they are contiguous, padded if the engine needs
         it.
 
-        Padding is the old content of the staging memory: its output rows are never read.
+        Padding is the old content of the staging memory, since nobody reads its output rows.
         """
         count = count_rows(rows)
         padded = self.padded(count)

@@ -1,4 +1,4 @@
-"""Benchmarks, built-in or a user's own: one class each, with one small interface.
+"""Benchmarks, built-in or a user's own. Each is a class with one small interface.
 
 The base class defines how a benchmark computes: ``TensorBenchmark`` maps batches to batches, ``LoopBenchmark`` calls
 the engine several times per sample, ``TokenBenchmark`` passes prompts to a backend that generates tokens. Its module
@@ -50,7 +50,7 @@ class BenchmarkCode:
     """
 
     name = ""
-    digest = ""  # of a user's file; built-in benchmarks are part of the harness
+    digest = ""  # the digest of a user's file; built-in benchmarks are part of the harness
     synthetic: bool = False
     response_dtype: str = "int32"
     outputs: Mapping[str, Any] = MappingProxyType({"output": ((1,), "float32")})
@@ -104,7 +104,7 @@ class BenchmarkCode:
         self, data: Path, models: Path, /, *, count: int, seed: int, size: str, counter: Counter
     ) -> None:
         """Write generated data and a network of a built-in benchmark to two empty folders. ``count``: number of
-        samples; ``size``: of the network, "small" or "full"."""
+        samples; ``size``: size of the network, "small" or "full"."""
         write = importlib.import_module(f"{type(self).__module__}.rehearsal").write_rehearsal
         write(data, models, count=count, seed=seed, size=size, counter=counter)
 
@@ -142,7 +142,7 @@ class TensorBenchmark(BenchmarkCode):
         return self.postprocess(outputs)
 
     def load_shared(self, dataset: Path, /) -> Mapping[str, np.ndarray]:
-        """Return name -> array shared by all samples of a pipeline, such as latents."""
+        """Return the arrays that all samples of a pipeline share, such as latents, by name."""
         return {}
 
     def load_collate(self, dataset: Path, /) -> Collate | None:
@@ -159,14 +159,14 @@ class LoopBenchmark(BenchmarkCode):
 
     A subclass overrides ``loop``, or ``open_loop`` if the loop reads the model itself. ``parts``: the names of a
     model's networks, if it has several. Each has its own engine: ``build_model`` writes a folder NAME with model.onnx
-    or model.pt2 for each, ``outputs`` is by part, and the loop yields (name, inputs). ``at_once``: maximum samples in
-    progress, if they are large. ``step_threads``: maximum loops that compute at the same time between engine calls, if
-    that is slow. ``reuse_outputs``: the loop does not use outputs after its next request, so that their memory serves
-    again, which matters for many megabytes. ``one_call``: for samples with a single request of many rows, its inputs
-    and the conversion of outputs to responses; large batches are then processed at once. ``list_in_order(samples,
-    expected)``: for rules that define an order of samples, their endless sequence of numbers, regardless of LoadGen's.
-    ``samples``: the loaded ones; ``expected``: the estimated number of queries. Responses then contain the numbers of
-    their samples, which ``score`` uses.
+    or model.pt2 for each, ``outputs`` is by part, and the loop yields (name, inputs). ``at_once``: the maximum number
+    of samples in progress, for large samples. ``step_threads``: how many loops may compute at the same time between
+    engine calls, for slow loops. ``reuse_outputs``: the loop does not use outputs after its next request, so that their
+    memory can be reused, which matters for many megabytes. ``one_call``: for samples with a single request of many
+    rows, its inputs and the conversion of outputs to responses; large batches are then processed at once.
+    ``list_in_order(samples, expected)``: for rules that define an order of samples: yields their numbers in that order
+    without end, regardless of LoadGen's. ``samples``: the loaded ones; ``expected``: the estimated number of queries.
+    Responses then contain the numbers of their samples, which ``score`` uses.
     """
 
     parts: Sequence[str] = ()
@@ -330,8 +330,8 @@ def copy_model(
 def keep_checkpoint(
     source: Path | None, settings: Settings, inputs: Mapping[str, Path], output: Path, counter: Counter
 ) -> None:
-    """Store a generating model: the digest of its checkpoint, which is read in place, or the file from which an engine
-    is built."""
+    """Store a generating model, as the digest of a checkpoint that is read in place, or as the file from which an
+    engine is built."""
     if source is not None and source.suffix in (".onnx", ".pt2"):
         copy_model(source, settings, inputs, output, counter)
     else:
@@ -339,7 +339,7 @@ def keep_checkpoint(
 
 
 def note_source(source: Path | None, output: Path) -> dict[str, Any]:
-    """Record the source at the time of the command's first run, without its path, which differs between machines."""
+    """Record the source when the command first runs, without its path, which differs between machines."""
     digest = "" if source is None else hash_folder(source) if source.is_dir() else hash_file(source)
     (output / SOURCE_NOTE).write_text(json.dumps({"sha256": digest}) + "\n", encoding="utf-8")
     return {"source": digest, "marks": []}

@@ -59,7 +59,8 @@ def read_accuracy_log(path: Path) -> AnswerLog:
 
 
 def write_top1(log: AnswerLog, dtype: DTypeLike, labels: np.ndarray, output: Path) -> dict[str, Any]:
-    """Write the top-1 of one class per sample, or of the highest of several scores, as the submission checker reads it.
+    """Write the top-1 accuracy of one class per sample, or of the highest of several scores, as the submission checker
+    reads it.
 
     The line has the form of vision/classification_and_detection/tools/accuracy-imagenet.py of mlcommons/inference.
     """

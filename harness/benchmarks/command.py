@@ -1,4 +1,4 @@
-"""A benchmark run by a harness command: model and data are used unchanged, nothing is prepared."""
+"""A benchmark that a harness command runs. Model and data are used unchanged, and nothing is prepared."""
 
 from __future__ import annotations
 

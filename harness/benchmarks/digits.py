@@ -1,8 +1,8 @@
 """Handwritten digits: the UCI "Optical Recognition of Handwritten Digits" test set, from scikit-learn.
 
 1797 images of 8 x 8 pixels with 17 grey levels in ten classes: real data written by people. LoadGen runs on 1024 of
-them, which are scored; the other 773 train a small convolutional net. The split is drawn from a fixed seed. Training is
-plain numpy, deterministic for a seed on one kind of machine, and takes seconds.
+them, and these are scored; the other 773 train a small convolutional net. The split is drawn from a fixed seed.
+Training is plain numpy, deterministic for a seed on one kind of machine, and takes seconds.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def build_dataset(_source: Path | None, settings: Mapping[str, Any], output: Pat
 
 
 def _find_digits() -> Path:
-    """Find the file inside scikit-learn: each line has 64 grey levels of 0..16 and the label. Loading the library would
+    """Find the file inside scikit-learn. Each line has 64 grey levels of 0..16 and the label. Loading the library would
     take longer than all processing of the file."""
     found = importlib.util.find_spec("sklearn")
     if found is None or found.origin is None:

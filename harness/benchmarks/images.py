@@ -18,7 +18,7 @@ from harness.contract import Counter
 from harness.errors import HarnessError
 
 Preprocess = Callable[[Path], NDArray[np.float32]]
-_MOST_PIXELS = 1 << 27  # of an image: those of the datasets have a few million
+_MOST_PIXELS = 1 << 27  # maximum pixels of an image; those of the datasets have a few million
 _AHEAD = 8  # images decoded but not yet written, for each thread
 
 
@@ -40,12 +40,12 @@ def decode_image(path: Path, *, fix: str) -> NDArray[np.uint8]:
 
 
 def read_picture_size(path: Path) -> list[int]:
-    """Read height and width from the header of a JPEG file; nothing if it has none."""
+    """Read height and width from the header of a JPEG file; return nothing if it has no such header."""
     with path.open("rb") as stream:
         stream.seek(2)
         while len(mark := stream.read(4)) == 4 and mark[0] == 0xFF:
             length = int.from_bytes(mark[2:], "big")
-            if 0xC0 <= mark[1] <= 0xCF and mark[1] not in (0xC4, 0xC8, 0xCC):  # a start of frame
+            if 0xC0 <= mark[1] <= 0xCF and mark[1] not in (0xC4, 0xC8, 0xCC):  # a start-of-frame marker
                 shape = stream.read(5)
                 return [int.from_bytes(shape[1:3], "big"), int.from_bytes(shape[3:5], "big")]
             stream.seek(length - 2, os.SEEK_CUR)
@@ -63,8 +63,8 @@ def prepare_images(
     counter: Counter,
 ) -> None:
     """Prepare images below ``source`` directly in samples.npy and, if there are any, those of calibration.npy: memory
-    contains a few images per thread. ``shape``: of one image from ``preprocess``. ``settings``: dtype ("float32" or
-    "float16"), threads."""
+    holds only a few images per thread. ``shape``: the shape of one image from ``preprocess``. ``settings``: dtype
+    ("float32" or "float16"), threads."""
     counter.stage("building", len(names) + len(calibration))
     threads, dtype = count_threads(settings), np.dtype(choose_dtype(settings))
     own = cv2.getNumThreads()

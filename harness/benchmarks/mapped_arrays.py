@@ -44,7 +44,7 @@ def _read_header(path: Path, offset: int, shown: str, fix: str) -> Header:
 
 
 def parse_header(stream: IO[bytes]) -> Header:
-    """Parse the header. Raises numpy's errors, and ValueError for an array of anything but numbers."""
+    """Parse the header. Raises numpy's errors, and ValueError for an array that does not contain numbers."""
     parse = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}[npy.read_magic(stream)]
     shape, columns_first, dtype = parse(stream)
     if dtype.hasobject or any(size < 0 for size in shape):
@@ -63,8 +63,8 @@ def load_npy(path: Path, fix: str) -> np.ndarray:
 
 def map_npy(path: Path, dtypes: Sequence[str], width: int, fix: str, *, offset: int = 0, name: str = "") -> np.ndarray:
     """Map an array [rows, width] that begins at ``offset`` and has one of ``dtypes``; ``width`` 0: [rows]. ``name``:
-    the part of the file, for messages. Raises HarnessError if the file is truncated or has another content, and for
-    data after an array without a ``name``."""
+    the part of the file, for messages. Raises HarnessError if the file is truncated or has other content, or if data
+    follows an array without a ``name``."""
     shown = f"{path}{name}"
     shape, columns_first, found, start = _read_header(path, offset, shown, fix)
     wanted = (width,) if width else ()

@@ -104,7 +104,7 @@ def _declare(tensors: Tensors) -> list[Any]:
 
 
 def run_loop(steps: Steps, compute: Callable[[Any], Sequence[np.ndarray]]) -> np.ndarray:
-    """Return the answer of a benchmark's loop. ``compute``: maps what it yields to the outputs."""
+    """Return the answer of a benchmark's loop. ``compute``: maps the inputs that it yields to the outputs."""
     asked = next(steps)
     while True:
         try:

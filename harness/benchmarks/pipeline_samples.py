@@ -1,4 +1,4 @@
-"""Samples for image and video pipelines: tokens of each, and the data shared by all.
+"""Samples for image and video pipelines: the tokens of each sample, and the data that all samples share.
 
 All images or videos start from the same latents and have the same negative prompt.
 """
@@ -19,7 +19,7 @@ _LATENTS, _AGAINST = "latents.npy", "negative.npz"
 
 
 def save_shared(output: Path, latents: NDArray[np.float32], against: Mapping[str, Any]) -> None:
-    """Save the shared data. ``against``: tokens of the negative prompt, by the names of the samples' tokens."""
+    """Save the shared data. ``against``: the tokens of the negative prompt, named like the samples' tokens."""
     np.savez(output / _AGAINST, **against)
     np.save(output / _LATENTS, latents)
 

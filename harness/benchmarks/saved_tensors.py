@@ -27,7 +27,7 @@ def load_saved(path: Path, fix: str, *, mapped: bool = False) -> Any:
 def load_state(
     path: Path, of: str, fix: str, *, name: str = "state_dict", mapped: bool = False
 ) -> dict[str, torch.Tensor]:
-    """Load the tensors of a checkpoint's entry ``name``. ``of``: the model's name, for messages."""
+    """Load the tensors of a checkpoint's entry ``name``. ``of``: the name of the model, for messages."""
     document = load_saved(path, fix, mapped=mapped)
     state = document.get(name) if isinstance(document, dict) else None
     if isinstance(state, dict) and state and all(isinstance(item, torch.Tensor) for item in state.values()):

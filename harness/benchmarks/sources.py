@@ -17,7 +17,7 @@ from typing import IO, Any, NamedTuple
 
 from harness.errors import HarnessError
 
-# In the folder of every generated dataset: anything made from it is marked synthetic.
+# This file is in the folder of every generated dataset; anything made from it is marked synthetic.
 REHEARSAL = "rehearsal.json"
 
 
@@ -46,7 +46,7 @@ def choose_setting(of: str, settings: Mapping[str, Any], name: str, known: Seque
 
 
 def count_threads(settings: Mapping[str, Any], most: int = 0) -> int:
-    """Return the number of threads: that of the settings, otherwise one per processor, but at most ``most``."""
+    """Return the number of threads: the one in the settings, otherwise one per processor, but at most ``most``."""
     cores = len(os.sched_getaffinity(0))
     return int(settings.get("threads", 0)) or min(most or cores, cores)
 
@@ -84,11 +84,11 @@ def read_json(path: Path, fix: str) -> Any:
         raise HarnessError(f"{path} is truncated or not JSON: {error}", "input", fix) from error
 
 
-# Checks of a dataset's entire folder, before the first sample is prepared.
+# Check a dataset's entire folder before the first sample is prepared.
 #
 # A benchmark lists its files; everything that is missing, empty, truncated, of another kind or size, has another
-# digest, or is not listed is reported at once, by name and with the fix. Digests are those of the list, or of a file
-# like those of `sha256sum`, which many people store with their data.
+# digest, or is not listed is reported at once, by name and with the fix. Digests come from the list, or from a file
+# like those that `sha256sum` writes, which many people store with their data.
 
 SUMS = {"SHA256SUMS": "sha256", "sha256sums.txt": "sha256", "MD5SUMS": "md5", "md5sums.txt": "md5"}
 
@@ -114,8 +114,8 @@ _EXTRA = FileProblem("belongs to nothing", "belong to nothing")
 
 @dataclass(frozen=True, slots=True)
 class FileRule:
-    """A file below the folder. ``kind``: what it is, for messages; ``start``: its first bytes; ``end``: bytes within
-    its last ones; ``size``: in bytes, if it is known; ``digest``: "sha256:…" or "md5:…"."""
+    """A file below the folder. ``kind``: what it is, for messages; ``start``: its first bytes; ``end``: bytes that
+    occur near its end; ``size``: in bytes, if it is known; ``digest``: "sha256:…" or "md5:…"."""
 
     name: str
     kind: str = "file"
@@ -158,7 +158,7 @@ def check_files(folder: Path, rules: Sequence[FileRule], *, fix: str, only: str 
 
 
 def describe_problems(state: str, names: Sequence[str], total: int) -> str:
-    """Describe problems, as in "of 2 files 1 is truncated: a.npy"."""
+    """Describe problems, such as "of 2 files 1 is truncated: a.npy"."""
     return _describe({_be(state): names}, total)
 
 
@@ -175,7 +175,7 @@ def check_ends(folder: Path, ends: Mapping[str, int], fix: str) -> None:
 
 
 def find_stored(stream: IO[bytes], header: int) -> int:
-    """Find the first byte of an uncompressed member of a zip file, whose own header begins at ``header``."""
+    """Find the first byte of an uncompressed member of a zip file. The member's own header begins at ``header``."""
     stream.seek(header + _LOCAL_HEADER - 4)
     name, extra = struct.unpack("<2H", stream.read(4))
     return header + _LOCAL_HEADER + int(name) + int(extra)
@@ -200,7 +200,7 @@ def find_extra(folder: Path, names: Iterable[str], pattern: str) -> list[str]:
 
 
 def find_leftovers(folder: Path, names: Collection[str]) -> set[str]:
-    """Find duplicates and unfinished downloads of the files with these names: one may be the intended file."""
+    """Find duplicates and unfinished downloads of the files with these names, since one may be the intended file."""
     listed = set(names)
     found = set()
     for parent in {PurePosixPath(name).parent for name in listed}:

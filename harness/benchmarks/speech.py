@@ -34,8 +34,8 @@ def make_rule(file: str) -> FileRule:
 
 
 def find_pattern(files: Sequence[str]) -> str:
-    """Find the pattern that all of a set's files match, and no other files in their folders; "" if they are of several
-    kinds."""
+    """Find the pattern that matches all of a set's files, and no other files in their folders; "" if they are of
+    several kinds."""
     paths = [PurePosixPath(file) for file in files]
     parents, endings = {path.parent for path in paths}, {path.suffix for path in paths}
     depths = {len(path.parts) for path in paths}
@@ -81,7 +81,7 @@ def read_waveform(path: Path, samples: int, fix: str) -> np.ndarray:
     import soundfile
 
     try:
-        # One more than expected: a header may claim any number.
+        # Read one more than expected, since a header may claim any number.
         waveform: np.ndarray = soundfile.read(path, frames=samples + 1, dtype="float32")[0]
     except soundfile.LibsndfileError as error:
         raise HarnessError(f"{path} is truncated or damaged: {error}", "input", fix) from error
@@ -139,8 +139,8 @@ def score_words(
     normalize: Callable[[str], str] = str,
     count: Callable[[Sequence[str], Sequence[str]], int] | None = None,
 ) -> dict[str, float]:
-    """Return wer and accuracy, in percent, over the answered utterances. ``count``: counts the wrong words of an
-    answer; default: ``count_edits``."""
+    """Return wer and accuracy, in percent, over the answered utterances. ``count``: the function that counts the wrong
+    words of an answer; default: ``count_edits``."""
     transcripts = load_transcripts(dataset)
     wrong = said = 0
     for index, data in zip(log.indices, log.data, strict=True):
@@ -163,7 +163,7 @@ def write_word_error_rate(wrong: int, said: int, output: Path) -> dict[str, floa
 
 
 def count_edits(ours: Sequence[str], theirs: Sequence[str]) -> int:
-    """Count the words to insert, delete or replace (Levenshtein)."""
+    """Count the words that must be inserted, deleted or replaced (Levenshtein)."""
     line = list(range(len(theirs) + 1))
     for row, word in enumerate(ours, 1):
         diagonal, line[0] = line[0], row
@@ -199,7 +199,7 @@ def weigh_mels(length: int, count: int) -> NDArray[np.float32]:
     return weights
 
 
-_LINEAR, _BREAK = 200 / 3, 1000.0  # Hz per mel on the linear part, and Hz where it ends
+_LINEAR, _BREAK = 200 / 3, 1000.0  # Hz per mel in the linear part, and the frequency in Hz where that ends
 _STEP = np.log(6.4) / 27
 
 

@@ -1,1 +1,1 @@
-"""Processes: groups, output, progress, and how a child ends with its parent."""
+"""Processes: their groups, output and progress, and how a child ends together with its parent."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 CODE_ROOT = Path(__file__).parents[1]
-_PIECE = 1 << 16  # more than almost any file of code has
+_PIECE = 1 << 16  # larger than almost any file of code
 
 
 def hash_file(path: Path | str) -> str:
@@ -22,7 +22,7 @@ def hash_file(path: Path | str) -> str:
 
 
 def hash_files(root: Path, paths: Iterable[Path]) -> str:
-    """Return the sha256 over names relative to ``root`` and contents, in the order of the names."""
+    """Return the sha256 over the contents and the names relative to ``root``, in the order of the names."""
     return _hash_named((path.relative_to(root).as_posix(), path) for path in paths)
 
 
@@ -39,8 +39,8 @@ def hash_folder(folder: Path) -> str:
 
 
 def hash_code() -> str:
-    """Return the sha256 over this package's Python files, the code that ran. It avoids a ``Path`` per file, since every
-    child calls it."""
+    """Return the sha256 over this package's Python files, the code that ran. It does not create a ``Path`` per file,
+    since every child calls it."""
     top = f"{CODE_ROOT}/"
     files = (f"{folder}/{name}" for folder, _, names in os.walk(CODE_ROOT) for name in names if name.endswith(".py"))
     return _hash_named((path.removeprefix(top), path) for path in files)

@@ -1,4 +1,4 @@
-"""Run a command up to its time limit, so that nothing it starts outlives this process, however this one ends.
+"""Run a command up to its time limit, so that nothing it starts outlives this process, however this process ends.
 
 Between this process and the command is a keeper. It owns every process that the command starts, even those in their own
 session (orphans become its children), and waits for the end of the command or of a pipe that this process keeps open.
@@ -32,9 +32,9 @@ _ENDING = 30.0  # seconds for removing a container
 @dataclass(frozen=True, slots=True)
 class Command:
     """``timeout``: in seconds, 0 for no limit. ``stdin``: the command's first input, which then stays open until the
-    pass or the command ends; None: no input. ``grace``: seconds to end by itself once its input has ended, and again
-    after the stop signal; 0: it is killed. ``stop_signal`` requests its end; it is killed ``stop_grace`` seconds later.
-    ``apart``: its standard error is logged, but not captured."""
+    pass or the command ends; None: no input. ``grace``: seconds that the command has to end by itself once its input
+    has ended, and again after the stop signal; 0: it is killed. ``stop_signal`` requests its end; it is killed
+    ``stop_grace`` seconds later. ``apart``: standard error is logged, but not captured."""
 
     arguments: Sequence[str]
     cwd: Path
@@ -49,7 +49,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class GroupEnd:
-    """``status``: the command's exit status, or the negative signal that ended it. It proves nothing."""
+    """``status``: the command's exit status, or the negative signal that ended it. It does not prove success."""
 
     status: int
     timed_out: bool
@@ -116,8 +116,8 @@ def run_group(
 
 
 def run_ending(command: Sequence[str]) -> None:
-    """End what a command left beyond the reach of signals, such as a container. Usually nothing is left; this process's
-    folder may be gone, too."""
+    """End what a command left behind and signals cannot reach, such as a container. Usually nothing is left; this
+    process's folder may be gone, too."""
     if command:
         with contextlib.suppress(OSError, subprocess.SubprocessError):
             subprocess.run(
@@ -126,8 +126,8 @@ def run_ending(command: Sequence[str]) -> None:
 
 
 def _follow(printed: int, aside: int, ending: int, output: BoundedOutput) -> str:
-    """Follow the keeper's report after all output has been read. A killed keeper reports nothing, and its output, which
-    might continue forever, is not awaited."""
+    """Follow the keeper's report after all output has been read. A killed keeper reports nothing, and its output is not
+    awaited because it might continue forever."""
     answer, sources = b"", [printed, aside, ending]
     while printed in sources or aside in sources:
         for source in select.select(sources, [], [])[0]:
@@ -149,8 +149,8 @@ def _keep(command: Command, own: tuple[int, ...], others: tuple[int, ...], after
     control, printed, aside, ending = own
     answer = "error the keeper failed"
     try:
-        os.setsid()  # a signal to our parent's group does not reach the keeper
-        for number in (signal.SIGINT, signal.SIGTERM):  # our handlers are not for the command
+        os.setsid()  # signals to our parent's group must not reach the keeper
+        for number in (signal.SIGINT, signal.SIGTERM):  # the command must not inherit our handlers
             signal.signal(number, signal.SIG_DFL)
         for descriptor in others:
             os.close(descriptor)
@@ -196,7 +196,7 @@ def _run(command: Command, control: int, printed: int, aside: int) -> str:
 
 
 def _ask(process: subprocess.Popen[bytes], number: int) -> None:
-    """Request the end: by the end of the input for a command that has one, by a signal for any other."""
+    """Request the end: by ending the input of a command that has one, by a signal for any other."""
     if process.stdin is None:
         _kill_group(process.pid, number)
     else:
@@ -210,7 +210,7 @@ def _close(process: subprocess.Popen[bytes]) -> None:
 
 
 def _say(process: subprocess.Popen[bytes], data: bytes) -> None:
-    """Write less than a pipe's capacity. A command that has already ended reads nothing."""
+    """Write less than a pipe's capacity. A command that has already ended will not read it."""
     if process.stdin is not None:
         with contextlib.suppress(BrokenPipeError):
             process.stdin.write(data)
@@ -218,8 +218,8 @@ def _say(process: subprocess.Popen[bytes], data: bytes) -> None:
 
 
 def _let_end(process: subprocess.Popen[bytes], grace: float) -> None:
-    """Let a command end by itself: its remote processes end with its input, and a launcher forwards the request. A
-    killed command could do neither."""
+    """Let a command end by itself, because its remote processes end with its input, and a launcher forwards the
+    request. A killed command could do neither."""
     _close(process)
     if not grace or process.poll() is not None:
         return

@@ -1,7 +1,7 @@
 """A child behind a launcher: possibly on another node, in a container, or one of several.
 
-Its parent is not ours, so its death means nothing. Only standard input passes through every launcher: a first line with
-the run's secrets, then nothing until the end of the pass, which ends this process.
+Its parent process is not the pass, so the end of that parent means nothing. Only standard input passes through every
+launcher: a first line with the run's secrets, then nothing until the end of the pass, which ends this process.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import signal
 import sys
 import threading
 
-LAUNCHED, PASS = "RECONCILE_LAUNCHED", "RECONCILE_PASS"  # the second identifies the pass of a process
-_PATIENCE = 10.0  # seconds for a launcher to forward a line, if it forwards standard input
+LAUNCHED, PASS = "RECONCILE_LAUNCHED", "RECONCILE_PASS"  # the second variable identifies the pass of a process
+_PATIENCE = 10.0  # seconds that a launcher has to forward a line, if it forwards standard input
 ORPHANED = 70
 
 # Variables of Slurm, Open MPI, MPICH and PMIx with a process's rank among all, and on its node.
@@ -36,8 +36,8 @@ def is_launched() -> bool:
 
 
 def is_read_elsewhere(verb: str) -> bool:
-    """Return True if processes that a launcher started after the first have nothing to do: all of them report, but only
-    one runs."""
+    """Return True if this process has nothing to do, since only the first of a launcher's processes does the work. A
+    probe runs in all of them."""
     return is_launched() and verb != "probe" and rank()["all"] != 0
 
 

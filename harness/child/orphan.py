@@ -16,7 +16,7 @@ _ORPHANED = 70
 
 
 def die_with_parent() -> None:
-    """Request to be killed when the parent ends, then check that it has not already ended.
+    """Request to be killed when the parent ends, then check that the parent has not already ended.
 
     Linux delivers the signal when the *thread* that started this process ends, so the parent starts children from a
     permanent thread. RECONCILE_PARENT is the parent's process id and closes the race between fork and prctl; without
@@ -43,11 +43,11 @@ def _control_process(option: int, value: int) -> None:
 
 
 def keep_descriptors() -> None:
-    """Keep inherited descriptors, above all the pass's locks, from the programs that this process starts: one that
-    outlives the pass would keep them forever."""
+    """Keep inherited descriptors, above all the pass's locks, from the programs that this process starts: a program
+    that outlives the pass would keep them forever."""
     for entry in Path("/proc/self/fd" if sys.platform.startswith("linux") else "/dev/fd").iterdir():
         if int(entry.name) > 2:
-            with contextlib.suppress(OSError):  # the folder's own, closed again
+            with contextlib.suppress(OSError):  # the descriptor of the folder itself, which is closed again
                 os.set_inheritable(int(entry.name), False)
 
 

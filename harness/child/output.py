@@ -1,4 +1,4 @@
-"""Output of a command: its start and its end are logged, and its last line is shown."""
+"""Output of a command. Its start and its end are logged, and its last line is shown."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.contract import LOG_PARTS
 HEAD = TAIL = 8 << 20  # bytes of a log kept from its start and from its end
 CAPTURED = 1 << 20  # maximum bytes of a scorer's output
 _LINE = 200
-_EVERY = 0.5  # seconds between two last lines
+_EVERY = 0.5  # seconds between two updates of the last line
 _HIDDEN, _SHORTEST = b"[secret]", 6  # replacement of a secret; shorter values would match unrelated text
 
 
@@ -26,7 +26,7 @@ class SecretFilter:
         self._kept_bytes = b""
 
     def take(self, data: bytes) -> bytes:
-        """Return the output that may be shown: a suffix that could begin a secret is delayed."""
+        """Return the output that may be shown. A suffix that could begin a secret is held back."""
         data = self._hide(self._kept_bytes + data)
         kept = self._count_begun(data)
         self._kept_bytes = data[len(data) - kept :]
@@ -49,7 +49,7 @@ class SecretFilter:
 
 
 class BoundedOutput:
-    """Not thread-safe. ``captured``: the first bytes; ``captured_aside``: those of a separate standard error.
+    """Not thread-safe. ``captured``: the first bytes; ``captured_aside``: the first bytes of a separate standard error.
     ``secrets``: values to hide."""
 
     def __init__(
@@ -109,7 +109,8 @@ class BoundedOutput:
 
 
 class RotatedOutput(BoundedOutput):
-    """Output of a server, which others read while it runs: its start in one file, its end in two alternating ones."""
+    """Output of a server, which others read while the server runs. The start is in one file, the end in two alternating
+    ones."""
 
     def __init__(
         self, folder: Path, last_line: Path, *, head: int = HEAD, tail: int = TAIL, secrets: Collection[str] = ()

@@ -15,8 +15,8 @@ from harness.child.orphan import die_with_parent
 
 
 def start_process(module: str, environment: Mapping[str, str]) -> tuple[Connection, subprocess.Popen[bytes]]:
-    """``environment``: in addition to this process's own. ``module`` receives the descriptor of the pipe's other end as
-    its argument."""
+    """``environment``: variables in addition to this process's own. ``module`` receives the descriptor of the pipe's
+    other end as its argument."""
     pipe, there = Pipe()
     whole = {**os.environ, **environment, "RECONCILE_PARENT": str(os.getpid())}
     words = [sys.executable, "-P", "-m", module, str(there.fileno())]
@@ -26,7 +26,7 @@ def start_process(module: str, environment: Mapping[str, str]) -> tuple[Connecti
 
 
 def end_process(process: subprocess.Popen[bytes], patience: float) -> None:
-    """``patience``: seconds for it to end by itself."""
+    """``patience``: seconds that it has to end by itself."""
     with suppress(subprocess.TimeoutExpired):
         process.wait(patience)
     process.kill()

@@ -24,9 +24,9 @@ from harness.__main__ import main as carry_out
 from harness.child.orphan import adopt_orphans
 from harness.contract import WAITING, Result, WaitingAttempt
 
-_FACTOR, _MARGIN = 2.0, 60.0  # allowance for attempts longer than expected, relative and in seconds
+_FACTOR, _MARGIN = 2.0, 60.0  # allowance for attempts that take longer than expected, relative and in seconds
 _DONE = b"d"
-_ASK = 10.0  # seconds for Slurm to report the limit
+_ASK = 10.0  # seconds that Slurm has to report the limit
 
 
 @dataclass(slots=True)
@@ -74,7 +74,7 @@ def read_left(text: str) -> float:
 def take_next(attempts: Path, group: str, placed: bytes, room: Callable[[], float]) -> WaitingAttempt | None:
     """Claim the oldest waiting attempt that fits."""
     for path in sorted(attempts.glob(f"*/{WAITING.format(group)}")):
-        with suppress(OSError, ValueError):  # another job was faster, or the pass has dropped it
+        with suppress(OSError, ValueError):  # another job was faster, or the pass has dropped the attempt
             waiting = WaitingAttempt.read(path)
             if waiting.seconds <= room() and claim(path.parent, placed):
                 path.unlink(missing_ok=True)
@@ -89,7 +89,7 @@ def claim(folder: Path, placed: bytes) -> bool:
         return False
     aside = folder / f"placed-{os.environ.get('SLURM_JOB_ID', '')}-{os.getpid()}.partial"
     aside.write_bytes(placed)
-    with suppress(OSError):  # a file server's reply may be lost, or it may not support links: the count decides
+    with suppress(OSError):  # a file server's reply may be lost, or it may not support links, so the count decides
         os.link(aside, folder / "begun")
     if aside.stat().st_nlink < 2:
         aside.unlink()
@@ -99,8 +99,8 @@ def claim(folder: Path, placed: bytes) -> bool:
 
 
 def run_forked(arguments: list[str], log: Path | None) -> tuple[int, bool]:
-    """Fork and run; return the exit status and whether the attempt is done, since its folder may already be removed.
-    ``log``: file for its output; None for this process's output."""
+    """Fork and run; return the exit status and whether the attempt is done, since its folder may already have been
+    removed. ``log``: file for its output; None for this process's output."""
     sys.stdout.flush()
     sys.stderr.flush()
     answer, telling = os.pipe()
@@ -120,7 +120,7 @@ def run_forked(arguments: list[str], log: Path | None) -> tuple[int, bool]:
             os._exit(1)
     os.close(telling)
     status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    os.set_blocking(answer, False)  # processes that it left may keep the other end open
+    os.set_blocking(answer, False)  # processes that the attempt left may keep the other end open
     try:
         return status, os.read(answer, 1) == _DONE
     except BlockingIOError:
@@ -164,7 +164,7 @@ def main(arguments: list[str]) -> int:
     placed = (folder / "placed").read_bytes()
     room = Room(began + float(seconds), ask_left)
     status, done = run_forked(own, None)
-    while done and is_quiet() and stamp_code() == code:  # a node takes no more after a failed attempt
+    while done and is_quiet() and stamp_code() == code:  # a node takes no more attempts after a failed one
         waiting = take_next(folder.parent, group, placed, room.measure)
         if waiting is None:
             break

@@ -23,7 +23,7 @@ Stream = Any
 Event = Any
 Graph = Any
 
-_MAPPED = 1 | 2  # portable and mapped, of cuMemHostAlloc and cuMemHostRegister
+_MAPPED = 1 | 2  # flags "portable" and "mapped" of cuMemHostAlloc and cuMemHostRegister
 _OUT_OF_MEMORY = cu.CUresult.CUDA_ERROR_OUT_OF_MEMORY
 
 
@@ -78,7 +78,7 @@ class DeviceMemory:
 
 
 class Device:
-    """One GPU and its primary context. ``spin``: waits for a stream spin on the processor, and so end sooner."""
+    """One GPU and its primary context. ``spin``: a wait for a stream spins on the processor, and so ends sooner."""
 
     def __init__(self, index: int, *, spin: bool = False) -> None:
         check_call(cu.cuInit(0))
@@ -131,8 +131,8 @@ class Device:
         return DeviceMemory(int(check_call(cu.cuMemHostGetDevicePointer(host, 0))), size, np.ctypeslib.as_array(view))
 
     def lock(self, array: np.ndarray) -> DeviceMemory:
-        """Pin an array in place; it must outlive its use by the device. Raises DeviceMemoryError if that is
-        impossible."""
+        """Pin an array in place; the array must exist as long as the device uses it. Raises DeviceMemoryError if it
+        cannot be pinned."""
         host = int(array.__array_interface__["data"][0])
         check_call(cu.cuMemHostRegister(host, array.nbytes, _MAPPED))
         view = array.reshape(-1).view(np.uint8)
@@ -186,10 +186,10 @@ class _CopyAttributes(ctypes.Structure):
 
 
 def copy_parts(to: np.ndarray, source: np.ndarray, sizes: np.ndarray, stream: Stream) -> None:
-    """Enqueue many copies with one call. All three arrays: uint64, C-contiguous."""
+    """Enqueue many copies with one call. All three arrays are uint64 and C-contiguous."""
     count, order = len(sizes), _CopyAttributes(order=1)
     places = [ctypes.c_void_p(int(array.__array_interface__["data"][0])) for array in (to, source, sizes)]
-    if hasattr(_library(), "cuMemcpyBatchAsync_v2"):  # of CUDA 13
+    if hasattr(_library(), "cuMemcpyBatchAsync_v2"):  # exists since CUDA 13
         first = ctypes.c_size_t(0)
         settings = (ctypes.byref(order), ctypes.byref(first), ctypes.c_size_t(1), ctypes.c_void_p(int(stream)))
         code = _library().cuMemcpyBatchAsync_v2(*places, ctypes.c_size_t(count), *settings)
@@ -204,7 +204,7 @@ def fill(memory: DeviceMemory, byte: int, stream: Stream) -> None:
 
 
 def launch(kernel: Any, grid: tuple[int, int], threads: int, arguments: int, stream: Stream) -> None:
-    """Launch a kernel. ``arguments``: address of an array of pointers to the arguments."""
+    """Launch a kernel. ``arguments``: the address of an array of pointers to the arguments."""
     check_call(cu.cuLaunchKernel(kernel, grid[0], grid[1], 1, threads, 1, 1, 0, stream, arguments, 0))
 
 

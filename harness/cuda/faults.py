@@ -5,7 +5,7 @@ from __future__ import annotations
 from harness.cuda.driver import CudaError, DeviceMemoryError
 from harness.errors import HarnessError
 
-# By CUDA's error name. Errors not caused by the program are worth another try on a healthy device.
+# Explanations by CUDA's error name. An error that the program did not cause is worth another try on a healthy device.
 _HARDWARE = {
     "CUDA_ERROR_ECC_UNCORRECTABLE": "the device has an uncorrectable memory error (ECC)",
     "CUDA_ERROR_HARDWARE_STACK_ERROR": "the device reported a hardware stack error",
@@ -29,7 +29,7 @@ _SOFTWARE_FIX = "rebuild the engine; if the error persists, find the kernel with
 
 
 def explain_cuda_error(error: CudaError, device: str) -> HarnessError:
-    """Explain an error. ``device``: its name for the message, such as "GPU 0 (NVIDIA H200)"."""
+    """Explain an error. ``device``: the device's name for the message, such as "GPU 0 (NVIDIA H200)"."""
     if isinstance(error, DeviceMemoryError):
         return HarnessError(f"{device} is out of memory: {error}", "resources", "lower batch_size or streams")
     if error.name in _HARDWARE:
@@ -62,7 +62,7 @@ def explain_too_many_samples(device: str, size: int, error: CudaError) -> Harnes
 
 
 def suggest_batch(batch_size: int, wanted: int, free: int) -> int:
-    """Suggest the largest multiple of 8 (below 8: any number) that needs at most nine tenths of the free memory; 0 for
-    none."""
+    """Suggest the largest multiple of 8 (below 8: any number) that needs at most nine tenths of the free memory; 0 if
+    there is none."""
     fitting = min(batch_size - 1, int(batch_size * 0.9 * free / max(wanted, 1)))
     return fitting - fitting % 8 if fitting >= 8 else max(fitting, 0)

@@ -22,13 +22,15 @@ from harness.machine.numa import list_processors, run_on
 from harness.run.qsl import Rows, count_rows, find_runs
 
 _MANY_ROWS, _LONG_RUN = 1024, 32
-"""Batches with this many rows are searched for runs of neighbours; runs are copied at once if their mean is so long."""
+"""Batches of at least so many rows are searched for runs of neighbours. Each run is copied at once if their mean length
+is at least the second number."""
 _SMALL = 1 << 18  # bytes of outputs up to which a kernel is faster than a copy
 
 
 @dataclass(frozen=True, slots=True)
 class Streams:
-    """Streams of a lane; copies in and out have separate ones, to overlap with the computation of another batch."""
+    """Streams of a lane. Copies in and out have separate streams, so that they overlap with the computation of another
+    batch."""
 
     copy_in: Stream
     compute: Stream
@@ -37,7 +39,7 @@ class Streams:
 
 @dataclass(frozen=True, slots=True)
 class Shapes:
-    """Shapes of one sample. ``allowed``: the computed batch sizes."""
+    """Shapes of one sample. ``allowed``: the batch sizes that are computed."""
 
     inputs: tuple[tuple[int, ...], ...]
     input_bytes: tuple[int, ...]
@@ -232,7 +234,7 @@ class Lane:
 
 
 def list_batch_shapes(loaded: LoadedEngine, samples: Sequence[np.ndarray], allowed: tuple[int, ...]) -> Shapes:
-    """List the shapes of batches. ``samples``: in the order of the engine's inputs."""
+    """List the shapes of batches. ``samples``: arrays in the order of the engine's inputs."""
     inputs = tuple(tuple(array.shape[1:]) for array in samples)
     return Shapes(
         inputs=inputs,
@@ -247,7 +249,8 @@ _WIDTHS = (16, 4, 1)
 _IN_FLIGHT = 4  # loads per thread, as in gather.cu
 _MOST_THREADS = 1024
 FEW, MANY = 4, 128
-"""Full blocks at once. A few saturate PCIe and leave the device to the engine; many end a small batch soonest."""
+"""How many full blocks run at once. A few saturate PCIe and leave the device to the engine; many end a small batch
+soonest."""
 
 
 @cache
@@ -268,7 +271,7 @@ class Gather:
             ctypes.c_int64(self._units),
             self._count,
         ]
-        self._values = values  # the launch reads them by address
+        self._values = values  # keeps the values alive, since the launch reads them by address
         self._arguments = (ctypes.c_void_p * len(values))(*(ctypes.addressof(value) for value in values))
 
     def start(self, count: int, stream: Stream, blocks: int = FEW) -> None:
@@ -293,7 +296,7 @@ def kernel(device: Device, width: int) -> Any:
 
 # The computed batch sizes, to which batches are padded.
 
-_STEPS = 16  # sizes for Server batches: partial batches are padded by at most a sixteenth of the largest
+_STEPS = 16  # number of sizes for Server batches, so that padding is at most a sixteenth of the largest batch
 _PER_QUERY = 8  # samples of a MultiStream query
 
 
@@ -306,7 +309,7 @@ def list_sizes(largest: int, scenario: Scenario, only: Sequence[int] = ()) -> tu
     if scenario == "Server":
         step = -(-largest // _STEPS)
         return tuple(sorted({*(size for size in powers if size < step), *range(step, largest, step), largest}))
-    if scenario == "Offline":  # only the last batch is smaller
+    if scenario == "Offline":  # here only the last batch is smaller
         return tuple(sorted({*powers, largest}))
     return tuple(sorted({1, min(_PER_QUERY, largest), largest}))
 
@@ -447,8 +450,8 @@ class LoadedEngine(Protocol):
         outputs: Sequence[DeviceMemory],
         stream: Stream,
     ) -> Compute:
-        """Bind to a lane. ``shapes``: of one sample of each input. Lanes on one stream never compute at the same
-        time."""
+        """Bind to a lane. ``shapes``: the shape of one sample of each input. Lanes on one stream never compute at the
+        same time."""
 
 
 Loader = Callable[[Device], LoadedEngine]

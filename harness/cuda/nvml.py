@@ -19,7 +19,7 @@ _READINGS: dict[str, Callable[[Any, Any], float]] = {
     "temperature_celsius": lambda nvml, h: nvml.nvmlDeviceGetTemperature(h, nvml.NVML_TEMPERATURE_GPU),
     "memory_bytes": lambda nvml, h: nvml.nvmlDeviceGetMemoryInfo(h).used,
 }
-# The function was renamed.
+# NVML has renamed this function.
 _REASONS = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
 # Reasons for a lower clock other than idleness.
 _THROTTLES = {

@@ -1,4 +1,4 @@
-"""A session over one or several GPUs, in which a batch goes to any free lane.
+"""A session over one or several GPUs. A batch goes to any free lane.
 
 A worker per device has lanes, streams and a completion thread for each compute stream, pinned to the processors near
 the device. The submitting thread takes any free lane, so faster devices get more batches.
@@ -33,7 +33,7 @@ from harness.machine.numa import find_node, list_processors, pin_thread, pinned_
 from harness.run.pool import Pool
 from harness.run.qsl import Arrays, Rows, count_rows
 
-Work = tuple[Lane, Token, int, int]  # number of rows, which may differ from its token's, and of the lane
+Work = tuple[Lane, Token, int, int]  # number of rows, which may differ from that of the token, and number of the lane
 
 
 class GpuWorker:
@@ -94,7 +94,7 @@ class GpuWorker:
 
     def _complete(self, stream: int) -> None:
         """Complete the batches of one stream in order. A failure is reported for its batch, and the lane is returned:
-        otherwise it would go unnoticed, and LoadGen would wait forever.
+        otherwise the failure would go unnoticed, and LoadGen would wait forever.
         """
         pin_thread(list_processors(self.node))
         queue = self._queues[stream]
@@ -178,7 +178,7 @@ class CudaSession(Session):
 
     def drain(self) -> None:
         self._free.drain()
-        self.workers[0].device.activate()  # for compute() on this thread, since a submit activates its worker's device
+        self.workers[0].device.activate()  # for compute() on this thread, since submit() activates its worker's device
 
     def close(self) -> None:
         try:
@@ -189,7 +189,7 @@ class CudaSession(Session):
             raise explain_cuda_error(error, self.workers[0].label) from error
 
     def _open(self, arrays: Sequence[np.ndarray]) -> None:
-        """Create the lanes once, when the shape of a sample is known; alternately, so that devices fill evenly."""
+        """Create the lanes once, when the shape of a sample is known. Devices take turns, so that they fill evenly."""
         for worker in self.workers:
             worker.device.activate()
             try:
@@ -214,7 +214,7 @@ def count_lanes(plan: LoadPlan) -> int:
 def _worker(index: int, load: Loader, plan: LoadPlan, *, spin: bool) -> GpuWorker:
     """Create a worker with an engine and streams on this device."""
     try:
-        device = Device(index, spin=spin)  # which becomes the current device
+        device = Device(index, spin=spin)  # this also becomes the current device
         return GpuWorker(device, load(device), plan)
     except CudaError as error:
         raise explain_cuda_error(error, f"GPU {index}") from error

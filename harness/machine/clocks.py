@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 CLOCK_SET = "clock_set"  # in a result's values: seconds by which it was set forward, or back if negative
-_LEAST = 0.02  # seconds; a tolerated difference in a run's logs
+_LEAST = 0.02  # seconds; such a difference in a run's logs is tolerated
 _TRIES = 5  # preemption between two readings would look like a clock change
 
 
@@ -22,7 +22,7 @@ class ClockWatch:
 
 
 def _read_apart() -> float:
-    """Return the difference of the clocks in seconds, from the fastest reading."""
+    """Return the difference between the clocks in seconds, from the fastest of several readings."""
     readings = []
     for _ in range(_TRIES):
         before = time.monotonic()

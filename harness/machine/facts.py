@@ -41,8 +41,7 @@ def describe_machine() -> dict[str, Any]:
 
 
 def collect_machine_notes() -> dict[str, Fact]:
-    """Return the same as facts of a record. They are notes, since declared hardware decides whether a system
-    matches."""
+    """Return these facts for a record. They are notes, since the declared hardware decides whether a system matches."""
     return {name: Fact(value=value, role="note") for name, value in describe_machine().items()}
 
 
@@ -52,7 +51,7 @@ def count_usable_cores() -> int:
 
 
 def find_distribution_version(*names: str) -> str:
-    """Return the version of the one of these distributions that is imported, the first on the path; "" if none is
+    """Return the version of whichever of these distributions would be imported, the first on the path; "" if none is
     installed."""
     for folder in sys.path:
         for name in names:
@@ -107,7 +106,7 @@ def _cpu_model() -> str:
     except OSError:
         return platform.processor()
     names = (line.partition(":")[2].strip() for line in lines if line.startswith(("model name", "Model")))
-    return next(names, "") or platform.processor()  # which starts a process
+    return next(names, "") or platform.processor()  # platform.processor() starts a process
 
 
 def _operating_system() -> str:
@@ -121,13 +120,13 @@ _ROOT = Path("/")
 
 
 def read_processor_limit(root: Path = _ROOT) -> float:
-    """Read the processor limit, the lowest of all groups above this process; infinite without a limit."""
+    """Read the processor limit, which is the lowest of all groups above this process; infinite if there is none."""
     limits = (_read_limit(folder) for folder in _list_groups(root))
     return min(limits, default=float("inf"))
 
 
 def _list_groups(root: Path) -> Iterator[Path]:
-    """List the groups of this process, up to the topmost visible one, in a container its own."""
+    """List the groups of this process, up to the topmost visible one, which in a container is the container's own."""
     mounted = root / "sys/fs/cgroup"
     text = ""
     with suppress(OSError):
@@ -162,7 +161,7 @@ def _read_limit(folder: Path) -> float:
 _MOST_LINKS = 32
 _ENABLED = 1
 _MIB = 2**20
-_PROFILE = re.compile(r" MIG (?P<profile>\S+)$")  # at the end of the name of a slice
+_PROFILE = re.compile(r" MIG (?P<profile>\S+)$")  # ends the name of a slice
 
 # Fact -> query of a handle.
 _ASKED: dict[str, Callable[[Any, Any], Any]] = {
@@ -204,7 +203,7 @@ def _device(nvml: Any, index: int) -> dict[str, Any]:
 
 
 def _links(nvml: Any, handle: Any) -> dict[str, int] | None:
-    """Return the active NVLinks and their generation; None if the device has none."""
+    """Return the number of active NVLinks and their generation; None if the device has none."""
     active, version = 0, 0
     for link in range(_MOST_LINKS):
         try:
@@ -258,9 +257,9 @@ def list_computing(nvml: Any, count: int, chosen: str | None = None) -> Iterator
 
 
 def list_visible(nvml: Any, chosen: str | None) -> list[int]:
-    """List NVML's numbers of the devices visible to CUDA, in CUDA's order: all of them unless some are chosen, by
-    numbers or by prefixes of their UUIDs. A name that matches no device ends the list, as in CUDA. A slice (MIG) means
-    its device, which is listed once."""
+    """List NVML's numbers of the devices visible to CUDA, in CUDA's order. All are visible unless some are chosen by
+    numbers or by prefixes of their UUIDs. A name that matches no device ends the list, as in CUDA. A slice (MIG) stands
+    for its device, which is listed once."""
     here = list(range(nvml.nvmlDeviceGetCount()))
     if chosen is None:
         return here
@@ -301,14 +300,15 @@ def _try(nvml: Any, ask: Callable[..., Any], *arguments: Any) -> Any:
         return None
 
 
-# Slices of GPUs (MIG): parts of a GPU that act as separate GPUs. A process can use at most one, the first whose UUID is
-# in the variable.
+# Slices of GPUs (MIG): parts of a GPU that act as separate GPUs. A process can use at most one: the first whose UUID
+# the variable lists.
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 MIG = "MIG-"  # prefix of a slice's UUID
 
 Slice = Mapping[str, Any]
-"""``uuid``, ``profile``, ``memory_bytes``, and of its GPU ``gpu`` (NVML's number), ``bus`` and ``gpu_uuid``."""
+"""``uuid``, ``profile`` and ``memory_bytes`` of the slice; ``gpu`` (NVML's number), ``bus`` and ``gpu_uuid`` of its
+GPU."""
 
 
 def list_slices(accelerators: Sequence[Mapping[str, Any]]) -> list[Slice]:
@@ -337,7 +337,7 @@ def slice_evidence() -> dict[str, Fact]:
 
 # Hardware of this machine, from lscpu, /proc and /sys. Everything is optional: unreadable values are left out.
 
-_LIMIT = 10.0  # seconds for a program to describe the machine
+_LIMIT = 10.0  # seconds that a program has to describe the machine
 _NOT_DISKS = ("loop", "ram", "zram", "dm-", "md", "sr", "fd", "nbd")
 _CACHES = ("L1d", "L1i", "L2", "L3")
 _ETHERNET, _INFINIBAND = "1", "32"  # /sys/class/net/*/type
@@ -479,7 +479,7 @@ def _cards(net: Path) -> Iterator[dict[str, Any]]:
         kind = {_ETHERNET: "Ethernet", _INFINIBAND: "InfiniBand"}.get(read(card / "type"))
         if kind is None or not (card / "device").exists():
             continue
-        speed = read(card / "speed")  # -1, or unreadable, without a cable
+        speed = read(card / "speed")  # without a cable it is -1 or unreadable
         yield {"name": card.name, "kind": kind, "mbit": int(speed) if speed.isdecimal() else 0}
 
 

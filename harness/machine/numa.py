@@ -63,7 +63,7 @@ def read_memory(number: int, system: Path = _SYSTEM) -> int:
 
 
 def find_node(bus: str, system: Path = _SYSTEM) -> int:
-    """Find the NUMA node of the device at this PCI address; -1 if unknown, as on most machines with one node."""
+    """Find the NUMA node of the device at this PCI address; -1 if it is unknown, as on most machines with one node."""
     try:
         return int((system / "bus/pci/devices" / bus / "numa_node").read_text(encoding="ascii"))
     except (OSError, ValueError):
@@ -107,7 +107,7 @@ def pin_thread(processors: set[int] | frozenset[int]) -> None:
 
 
 def pin_thread_near(node: int, processors: set[int] | frozenset[int]) -> None:
-    """Pin the thread, and prefer the node for memory that it touches first; -1: anywhere."""
+    """Pin the thread, and prefer the node for memory that it touches first; -1 means any node."""
     if node >= 0:
         pin_thread(processors)
         prefer_memory(node)
@@ -115,7 +115,7 @@ def pin_thread_near(node: int, processors: set[int] | frozenset[int]) -> None:
 
 @contextmanager
 def pinned_near(node: int, processors: set[int] | frozenset[int]) -> Iterator[None]:
-    """Context that pins the calling thread, and threads started within."""
+    """Context that pins the calling thread, and the threads started within it."""
     before = list_usable()
     pin_thread_near(node, processors)
     try:

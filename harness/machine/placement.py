@@ -13,7 +13,7 @@ from harness.machine.numa import Node, list_nodes, list_usable
 
 @dataclass(frozen=True, slots=True)
 class WorkerPlace:
-    """Place of a worker. ``node`` -1: it computes on any of ``processors``, on any node."""
+    """The place of a worker. ``node`` -1: it may use all ``processors``, whatever their nodes."""
 
     node: int
     processors: frozenset[int]
@@ -30,7 +30,7 @@ def share_out(nodes: Sequence[Node], usable: set[int], cores: int, workers: int,
 
     A worker stays on one node, and each node has workers in proportion to its processors, but at least one. With fewer
     workers than nodes, or more threads per worker than processors on the smallest node, binding would leave processors
-    idle or crowd them, so none is bound. ``cores``: the limit of processor time.
+    idle or crowd them, so none is bound. ``cores``: the limit on processor time.
     """
     anywhere = WorkerPlace(-1, frozenset(usable), threads or max(1, cores // workers))
     smallest = min((len(node.processors) for node in nodes), default=0)

@@ -56,7 +56,7 @@ def find_flags(values: dict[str, Any], flags: Mapping[str, int]) -> dict[str, An
 class Telemetry:
     """Context manager around a run; ``facts()`` afterwards. Readings that the machine does not support are omitted.
 
-    ``devices``: PCI addresses of the run's GPUs. ``log``: a file for the readings, each with the number of samples
+    ``devices``: PCI addresses of the run's GPUs. ``log``: a file for the readings; each has the number of samples
     ``done``.
     """
 
@@ -79,7 +79,7 @@ class Telemetry:
         self._gpus.begin()
         self._processor_seconds = -_processor_seconds(self._process)
         self._throttled = _sum(self._throttle_files)
-        psutil.cpu_percent()  # the first call only sets the start for the next one
+        psutil.cpu_percent()  # the first call only sets the start of the next measurement
         self._began = self._logged = time.monotonic()
         self._thread.start()
         return self
@@ -156,7 +156,7 @@ def _read_number(path: Path, scale: float) -> list[float]:
 
 
 def _processor_seconds(process: psutil.Process) -> float:
-    """Read the processor seconds of this process so far, all threads together."""
+    """Read the processor seconds that all threads of this process have used so far."""
     times = process.cpu_times()
     return float(times.user + times.system)
 
@@ -166,7 +166,7 @@ def _frequency_files() -> list[Path]:
 
 
 def _throttle_files() -> list[Path]:
-    """Find the thermal throttling counters of cores and sockets, available on Intel's processors."""
+    """Find the thermal throttling counters of cores and sockets, which Intel's processors have."""
     return sorted(PROCESSORS.glob("cpu[0-9]*/thermal_throttle/*_throttle_count"))
 
 

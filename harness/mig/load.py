@@ -16,7 +16,7 @@ from harness.mig.requests import LoadRequest
 from harness.run.loops import warm_rows
 from harness.verbs.load_plans import make_load_plan
 
-_REPORT_EVERY = 0.01  # seconds
+_REPORT_EVERY = 0.01  # seconds between two reports
 
 
 def execute(request: LoadRequest, give_up: Callable[[BaseException], None]) -> Result:
@@ -47,8 +47,8 @@ def execute(request: LoadRequest, give_up: Callable[[BaseException], None]) -> R
 
 
 class CompletionCounter:
-    """Counts completed samples, from any thread, and writes the count at intervals: a counter cannot be read while it
-    is written."""
+    """Counts completed samples, from any thread, and writes the count only at intervals, since a counter cannot be read
+    while it is written."""
 
     def __init__(self, counter: Counter) -> None:
         self._counter, self._lock = counter, threading.Lock()

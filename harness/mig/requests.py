@@ -10,7 +10,7 @@ from harness.contract import BackgroundLoad, FileMessage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadRequest(FileMessage):
-    """Load a slice until this process is ended; the counter has the number of computed samples."""
+    """Load a slice until this process is ended; the counter holds the number of computed samples."""
 
     verb: ClassVar[str] = "load"
     module: ClassVar[str] = "harness.mig.load"

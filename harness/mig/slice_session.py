@@ -1,4 +1,5 @@
-"""A session over several slices of GPUs (MIG): one process per slice, since a process can use at most one.
+"""A session over several slices of GPUs (MIG). Each slice has its own process, since a process can use at most one
+slice.
 
 The processes read samples from memory shared with this one. Batches go to any free process; outputs return through its
 pipe, and a thread per process completes them.
@@ -24,7 +25,7 @@ from harness.run.pool import Pool
 from harness.run.qsl import Arrays, Rows
 from harness.run.shared_samples import SharedSamples
 
-_ENDS = 60.0  # seconds for a process to free its slice
+_ENDS = 60.0  # seconds that a process has to free its slice
 _LOST = "the process on slice {} ended"
 _SEE = "see its last output in the log of this run"
 
@@ -66,8 +67,8 @@ class SliceWorker:
 
     def ask(self, *message: Any, hand: int = -1) -> Any:
         """Send a request and return the answer. ``hand``: a descriptor to send along. Raises the process's error, or
-        HarnessError if it ended."""
-        with suppress(OSError):  # it has ended, which the thread that follows it reports
+        HarnessError if the process has ended."""
+        with suppress(OSError):  # the process has ended; the thread that follows it reports that
             self._pipe.send(message)
             if hand >= 0:
                 reduction.send_handle(self._pipe, hand, self._process.pid)
@@ -86,11 +87,11 @@ class SliceWorker:
             if self._lost is not None:
                 raise self._lost
             self._flight[token[0]] = token
-        with suppress(OSError):  # it has ended: the thread that follows it fails what is in flight
+        with suppress(OSError):  # the process has ended; the thread that follows it fails the batches in flight
             self._pipe.send(("submit", rows, token))
 
     def end(self, patience: float = 0.0) -> None:
-        """End the process. ``patience``: seconds for it to end by itself."""
+        """End the process. ``patience``: seconds that it has to end by itself."""
         end_process(self._process, patience)
         self._thread.join()
         self._pipe.close()
@@ -193,7 +194,7 @@ class SliceSession(Session):
     def close(self) -> None:
         for number, worker in enumerate(self.workers):
             closing = worker.ask("close")
-            if number == 0:  # notes that a session adds at its end
+            if number == 0:  # notes that a session adds when it is closed
                 self.notes |= {name: value for name, value in closing.items() if name not in self.notes}
             worker.end(_ENDS)
         if self._memory is not None:

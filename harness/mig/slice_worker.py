@@ -77,7 +77,7 @@ class SliceServer:
         self._send("failed", token[0], *_explain(error))
 
     def _answer(self, work: Callable[[], Any]) -> Any:
-        """Answer with a result; None after a failure, which is reported."""
+        """Answer with a result; with None after a failure, which is reported."""
         try:
             return work()
         except (EOFError, BrokenPipeError):
@@ -92,7 +92,7 @@ class SliceServer:
 
 
 def _explain(error: BaseException) -> tuple[str, str, str]:
-    """Explain an error for the other side to raise; the log has the traceback of an unexpected one."""
+    """Explain an error so that the other side can raise it; the log has the traceback of an unexpected one."""
     if not isinstance(error, HarnessError | MemoryError | OSError | ImportError):
         traceback.print_exception(error)
         return f"{type(error).__name__}: {error}", "backend", "see the traceback in the log of this run"
@@ -111,10 +111,10 @@ def _keep(outputs: Outputs) -> list[np.ndarray]:
 
 
 def _describe(session: Session, plan: LoadPlan) -> WorkerLoaded:
-    """Describe the session; one with loops, or with lanes on a device, defines its own depth."""
+    """Describe the session. A session with loops, or with lanes on a device, defines its own depth."""
     notes = dict(session.notes)
     return WorkerLoaded(
-        batch_size=session.surely_fit or session.batch_size,  # the fitting size is not computed here
+        batch_size=session.surely_fit or session.batch_size,  # the other side does not compute how many samples fit
         sizes=session.sizes,
         depth=int(notes.get("samples_at_once", notes.get("lanes", plan.depth))),
         notes=notes,

@@ -1,4 +1,4 @@
-"""Slices of GPUs (MIG) for a child, with a process each, and further ones for background loads."""
+"""Slices of GPUs (MIG) for a child, each with its own process, and further slices for background loads."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from harness.mig.slice_session import SliceSession
 
 
 def choose_slices(wanted: Sequence[str], here: Sequence[Slice], chosen: str | None) -> list[Slice]:
-    """Choose a slice for each ``wanted`` profile, the first that fit; ``chosen``: the variable CUDA_VISIBLE_DEVICES,
+    """Choose for each ``wanted`` profile the first slice that fits; ``chosen``: the variable CUDA_VISIBLE_DEVICES,
     which may list slices or their GPUs. Raises HarnessError if there are not enough."""
     usable = [part for part in here if chosen is None or _is_among(part, chosen)]
     free = list(usable)
@@ -83,17 +83,17 @@ def _is_among(part: Slice, chosen: str) -> bool:
     return False
 
 
-# Computation on further slices during a measured run: one child each, from before the run until after it.
+# Computation on further slices during a measured run. Each slice has one child, from before the run until after it.
 
 _LONGEST = 600.0  # seconds until all of them compute
-_STILL = 60.0  # seconds for each to complete a batch after the run has ended
+_STILL = 60.0  # seconds that each has to complete a batch after the run has ended
 _LOOK = 0.05
-_READS = 3  # a read during a write may return nothing
+_READS = 3  # tries, since a read during a write may return nothing
 
 
 class Background:
-    """Context in which all loads compute. ``slices``: the UUID for each; empty if no slice was taken, and they compute
-    on the available device."""
+    """Context in which all loads compute. ``slices``: the slice's UUID for each load; empty if no slice was taken and
+    the loads compute on the available device."""
 
     def __init__(self, loads: Sequence[BackgroundLoad], slices: Sequence[str], folder: Path) -> None:
         self._loads, self._slices = loads, slices or [""] * len(loads)
@@ -129,7 +129,7 @@ class Background:
 
     @property
     def ended(self) -> bool:
-        """Return True once all of them have ended."""
+        """Return True once all loads have ended."""
         return all(child.poll() is not None for child in self._children)
 
     def kill(self, number: int) -> None:
@@ -137,7 +137,7 @@ class Background:
             child.kill()
 
     def _wait(self, before: Sequence[int], longest: float) -> None:
-        """Wait until each has computed more than before."""
+        """Wait until each load has computed more than ``before``."""
         give_up = time.monotonic() + longest
         while stuck := [n for n, (now, then) in enumerate(zip(self._read(), before, strict=True)) if now <= then]:
             for number, child in enumerate(self._children):

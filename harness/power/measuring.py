@@ -24,15 +24,15 @@ DEFAULT_PORT = 4950
 _CLIENT, _CHECK = "ptd_client_server/client.py", "compliance/check.py"
 _CHECKED = "check.txt"
 _LEFT = ("power/client.json", "power/server.json", "run_1/spl.txt", "ranging/spl.txt")
-# A line of the analyzer's samples: the time, then name and value of each quantity.
+# A line of the analyzer's samples has the time, then the name and value of each quantity.
 _WATTS = re.compile(r"^Time,[^,]*,Watts,(?P<watts>-?\d{1,12}(?:\.\d{1,12})?),")
-_LARGEST = 64 << 20  # bytes of a log of a session: a day of samples has ten million
+_LARGEST = 64 << 20  # maximum bytes of a session's log: a day of samples has ten million
 _NEVER = "see the output of client and director; a failed session cannot be submitted"
 
 
 def execute(request: PowerRequest, _give_up: Callable[[BaseException], None]) -> Result:
-    """Measure. values: those of the measured run, and power: session, watts (mean), samples, check ("passed", or the
-    message of the kit's own check). Raises HarnessError if the session failed."""
+    """Measure. values: those of the measured run, and power, with session, watts (mean), samples and check ("passed",
+    or the message of the kit's own check). Raises HarnessError if the session failed."""
     began = time.monotonic()
     Counter(request.counter).close()
     kit, session, place = Path(request.kit), Path(request.session), Path(request.counter).parent
@@ -97,7 +97,7 @@ def _read_name(path: Path) -> str:
 
 
 def _read_log(path: Path) -> bytes:
-    """Read a log with data from the director."""
+    """Read a log with data that came from the director."""
     with path.open("rb") as stream:
         data = stream.read(_LARGEST + 1)
     if len(data) > _LARGEST:

@@ -10,7 +10,7 @@ from harness.contract import FileMessage, RunRequest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PowerRequest(FileMessage):
-    """Run under the client of MLCommons' power kit, which runs twice: to find the ranges, and to measure.
+    """Run under the client of MLCommons' power kit, which executes the run twice: to find the ranges, and to measure.
 
     ``run``: the measured run. ``kit``: the folder of the kit; ``director``: host:port of its server; ``ntp``: a time
     server. ``session``: a new folder for the client's files: power/, ranging/ and run_1/.
@@ -30,9 +30,10 @@ class PowerRequest(FileMessage):
 class StateRequest(FileMessage):
     """Execute a run while its machine is in a power state.
 
-    ``inner_verb``, ``inner``: the request of the run. ``set_by`` and ``restore``: commands that set and restore the
-    state; the output of ``read_by`` must then be ``expect``; all of them start in ``cwd``. ``journal``: a file on the
-    machine with the state to restore. ``secrets``: as for the run; ``places``: its paths outside the repository.
+    ``inner_verb``, ``inner``: the verb and the request of the run. ``set_by`` and ``restore``: commands that set and
+    restore the state; the output of ``read_by`` must then be ``expect``; all of them start in ``cwd``. ``journal``: a
+    file on the machine with the state to restore. ``secrets``: as for the run; ``places``: the run's paths outside the
+    repository.
     """
 
     verb: ClassVar[str] = "state"

@@ -24,13 +24,13 @@ from harness.errors import HarnessError
 from harness.power.requests import StateRequest
 from harness.verbs.command import LAST_LINE
 
-_LIMIT = 60.0  # seconds for setting or reading a state
-_AFTER = "state-after"  # state read after the run, before it was restored
+_LIMIT = 60.0  # seconds that setting or reading a state may take
+_AFTER = "state-after"  # the state read after the run, before it was restored
 
 
 def execute(request: StateRequest, _give_up: Callable[[BaseException], None]) -> Result:
-    """Run in the state; return the run's result with the state read as evidence, since runs of one cell must have the
-    same. Raises HarnessError if the state could not be set, did not last, or was not restored."""
+    """Run in the state; return the run's result, with the state as evidence, since all runs of one cell must have the
+    same state. Raises HarnessError if the state could not be set, did not last, or was not restored."""
     began = time.monotonic()
     Counter(request.counter).close()
     journal, place = Path(request.journal), Path(request.counter).parent
@@ -63,7 +63,7 @@ def execute(request: StateRequest, _give_up: Callable[[BaseException], None]) ->
 
 
 def put_back(journal: Path) -> None:
-    """Restore the recorded state; the record remains if that fails."""
+    """Restore the recorded state. If that fails, the record remains."""
     try:
         said = json.loads(journal.read_text(encoding="utf-8"))
         restore, read, cwd, before = said["restore"], said["read"], said["cwd"], said["before"]
@@ -105,7 +105,7 @@ def _read(request: StateRequest) -> str:
 
 
 def _expect(request: StateRequest, found: str, when: str) -> None:
-    """Check the state; several devices print one line each, which must be equal."""
+    """Check the state. If several devices print one line each, the lines must be equal."""
     if found != request.expect:
         problem = f"the power state reads {found!r} when it {when}, not {request.expect!r}"
         raise HarnessError(problem, "resources", "fix power_state of the system, or the permissions of its commands")

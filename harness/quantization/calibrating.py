@@ -35,7 +35,7 @@ METHODS = {
     "distribution": CalibrationMethod.Distribution,
 }
 _TYPES = {"int8": QuantType.QInt8, "fp8": QuantType.QFLOAT8E4M3FN}
-_FEED = 8  # samples per calibration batch, if the model accepts any size
+_FEED = 8  # samples per calibration batch if the model accepts any size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,8 +97,8 @@ def change_precision(
 ) -> dict[str, Any]:
     """Rewrite ``model`` in place in ``settings["precision"]``; return the facts for the record.
 
-    ``samples``: for calibration, by input name; None if the benchmark has none. ``cache``: a folder that stores ranges
-    by their origin.
+    ``samples``: the calibration samples, by input name; None if the benchmark has none. ``cache``: a folder that stores
+    ranges by their origin.
     """
     precision = str(settings["precision"])
     if precision in ("fp16", "bf16"):
@@ -147,7 +147,7 @@ def quantized(
         if kept is not None:
             _bring(kept, ranges)
         result = Path(folder) / "quantized.onnx"
-        with contextlib.redirect_stdout(io.StringIO()):  # it reports each collection
+        with contextlib.redirect_stdout(io.StringIO()):  # onnxruntime reports each collection
             quantize_static(
                 str(prepared),
                 str(result),
@@ -190,7 +190,7 @@ def _bring(kept: Path, ranges: Path) -> None:
 
 
 def _keep(ranges: Path, kept: Path) -> None:
-    """Store the ranges; if that fails, they are computed again the next time."""
+    """Store the ranges. If that fails, they are computed again next time."""
     aside = kept.with_name(f"{kept.name}.{os.getpid()}.partial")
     try:
         kept.parent.mkdir(parents=True, exist_ok=True)
@@ -203,7 +203,7 @@ def _keep(ranges: Path, kept: Path) -> None:
 
 
 def prepare(model: Path, prepared: Path, wanted: WantedPrecision) -> int:
-    """Fold and infer shapes, then mark residual sums; return their number."""
+    """Fold constants and infer shapes, then mark residual sums; return the number of these sums."""
     logging.getLogger().setLevel(logging.ERROR)  # onnxruntime warns about intentional steps
     quant_pre_process(str(model), str(prepared), skip_symbolic_shape=True, save_as_external_data=False)
     loaded = load(prepared)
@@ -228,7 +228,7 @@ def _options(wanted: WantedPrecision, arrays: Arrays) -> dict[str, Any]:
 
 
 def compute_calibration_key(prepared: Path, wanted: WantedPrecision, arrays: Arrays) -> str:
-    """Compute the key of ranges: the prepared model, the method, the samples, the tool."""
+    """Compute the key of the ranges from the prepared model, the method, the samples and the tool."""
     digest = hashlib.sha256(prepared.read_bytes())
     digest.update(f"{wanted.precision} {wanted.method} {ort.__version__} {digest_samples(arrays)}".encode())
     return digest.hexdigest()
@@ -271,7 +271,7 @@ def document(made: Mapping[str, Any]) -> str:
 
 KINDS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 POOLINGS = ("GlobalAveragePool",)
-MARK = "Identity"  # onnxruntime quantizes inputs of any operator, even an unknown one
+MARK = "Identity"  # onnxruntime quantizes the inputs of any operator, even of an unknown one
 _PREFIX = "residual_mark"
 
 
@@ -321,7 +321,8 @@ def drop_identities(model: Any) -> None:
 
 
 def quantize_inputs(model: Any) -> dict[str, float]:
-    """Let the model take quantized samples; return input name -> scale. An input also used unquantized is unchanged."""
+    """Let the model take quantized samples; return input name -> scale. An input that is also used unquantized is
+    unchanged."""
     graph = model.graph
     scales: dict[str, float] = {}
     constants = {tensor.name: tensor for tensor in graph.initializer}
@@ -343,8 +344,8 @@ def _users(graph: Any, name: str) -> Iterator[Any]:
 
 
 def _other_branch(node: Any, makers: Mapping[str, Any], weights: Set[str]) -> int | None:
-    """Find the input of a sum that does not come directly from a kernel able to fuse it; None if there is no such
-    sum."""
+    """Find the input of a sum that does not come directly from a kernel that could fuse the sum; None if there is no
+    such input."""
     match [_from_kernel(name, makers, weights) for name in node.input]:
         case [True, _]:
             return 1
@@ -354,7 +355,7 @@ def _other_branch(node: Any, makers: Mapping[str, Any], weights: Set[str]) -> in
 
 
 def _from_kernel(name: str, makers: Mapping[str, Any], weights: Set[str]) -> bool:
-    """Return True for a kernel's output; a matrix product and its bias count as one."""
+    """Return True for the output of a kernel; a matrix product and its bias count as one kernel."""
     node = makers.get(name)
     if node is not None and node.op_type == "Add" and weights & set(node.input):
         node = next((makers[given] for given in node.input if given in makers), None)

@@ -1,4 +1,4 @@
-"""Cost of lower precision: compute the same samples with both models on the CPU."""
+"""Measure the cost of lower precision by computing the same samples with both models on the CPU."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ def compared(
     scales: Mapping[str, float] | None = None,
     score: Score | None = None,
 ) -> dict[str, Any]:
-    """Compare both models. ``agreement``: share of samples with equal responses. ``signal_to_noise_db``: of each
-    output. ``scores``: the benchmark's own metrics for both, if ``score`` can compute them from responses."""
+    """Compare both models. ``agreement``: share of samples with equal responses. ``signal_to_noise_db``: the ratio for
+    each output. ``scores``: the benchmark's own metrics for both, if ``score`` can compute them from responses."""
     count, size = len(next(iter(arrays.values()))), find_batch(before, 1)
-    arrays = {name: array[: count - count % size] for name, array in arrays.items()}  # full batches
+    arrays = {name: array[: count - count % size] for name, array in arrays.items()}  # full batches only
     first, second = (compute_outputs(model, scale_samples(model, arrays, scales or {})) for model in (before, after))
     answers = [np.asarray(postprocess(outputs)) for outputs in (first, second)]
     same = (answers[0] == answers[1]).reshape(len(answers[0]), -1).all(axis=1)

@@ -25,7 +25,7 @@ def make_typed_model(model: Path, folder: Path, precision: str, *, half_inputs: 
     """Return a model with float arithmetic in this precision: itself, or a converted copy in ``folder``.
 
     Inputs and outputs keep their types, but float inputs become float16 with ``half_inputs``. int8 and fp8 must already
-    be in the model. Raises HarnessError if they are not, or if the model computes in another precision.
+    be part of the model. Raises HarnessError if they are not, or if the model computes in another precision.
     """
     loaded = load(model, weights=precision in _HALVES)
     require_precision(loaded, precision)
@@ -43,7 +43,7 @@ def lower_precision(model: Any, *, bfloat: bool, half_inputs: bool = False) -> A
     if not half_inputs or bfloat:
         kept += [value.name for value in model.graph.input]
     converted = convert_float_to_float16(model, keep_io_types=kept, disable_shape_infer=False)
-    ONNXModel(converted).topological_sort()  # casts of inputs are appended at the end
+    ONNXModel(converted).topological_sort()  # the casts of inputs are appended at the end of the graph
     return relabel_float16(converted) if bfloat else converted
 
 

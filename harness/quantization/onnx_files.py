@@ -16,7 +16,7 @@ from onnx import TensorProto
 
 from harness.errors import HarnessError
 
-_MOST_IN_ONE_FILE = 2**31  # bytes of a protobuf message
+_MOST_IN_ONE_FILE = 2**31  # maximum bytes of a protobuf message
 
 
 def load(model: Path, *, weights: bool = True) -> Any:
@@ -37,7 +37,7 @@ def load(model: Path, *, weights: bool = True) -> Any:
 
 
 def save(model: Any, path: Path) -> None:
-    """Save one file if possible, otherwise with separate weights under a fixed name."""
+    """Save the model as one file if possible, otherwise with separate weights under a fixed name."""
     weights_file = path.with_name(f"{path.name}.data")
     weights_file.unlink(missing_ok=True)
     large = model.ByteSize() >= _MOST_IN_ONE_FILE
@@ -51,7 +51,8 @@ def list_files(model: Path) -> list[Path]:
 
 
 def gather(model: Path) -> None:
-    """Rewrite a model with weights anywhere in its folder by ``save``, and remove their files."""
+    """Rewrite with ``save`` a model whose weights may be anywhere in its folder, and remove the files of those
+    weights."""
     _, *weights_file = list_files(model)
     if weights_file:
         loaded = load(model)
@@ -97,7 +98,7 @@ def _elsewhere(model: Any) -> Iterator[Any]:
 
 
 def _constants(nodes: Iterable[Any]) -> Iterator[Any]:
-    """List the constants in attributes, inner graphs included."""
+    """List the constants in attributes, including those of inner graphs."""
     for attribute in (attribute for node in nodes for attribute in node.attribute):
         yield from [attribute.t] if attribute.HasField("t") else []
         yield from attribute.tensors

@@ -32,8 +32,8 @@ _AT_ONCE = 8  # samples per batch
 def quantize_program(
     path: Path, settings: Mapping[str, Any], samples: Arrays, packing: Packing | None, counter: Counter, *, compare: int
 ) -> dict[str, Any]:
-    """Rewrite the program in place in fp8; return the facts for the record. ``samples``: for calibration, in the order
-    of the benchmark's list. ``compare``: number of samples computed by both programs."""
+    """Rewrite the program in place in fp8; return the facts for the record. ``samples``: the calibration samples, in
+    the order of the benchmark's list. ``compare``: how many samples both programs compute."""
     program = torch.export.load(path)
     if packing is None or not is_packed(program):
         problem = f"{path.name} takes padded samples, but model.settings.precision supports only packed samples"
@@ -80,7 +80,7 @@ def choose_samples(settings: Mapping[str, Any], samples: Arrays) -> Arrays:
 
 
 def describe_ranges(samples: Arrays, tensors: int) -> dict[str, Any]:
-    """Describe ranges measured on ``samples`` for a record."""
+    """Describe for a record the ranges measured on ``samples``."""
     return {
         "precision": PRECISION,
         "method": METHOD,
@@ -115,7 +115,7 @@ class PackedBatches:
 
 
 def _save(module: torch.fx.GraphModule, program: torch.export.ExportedProgram, path: Path) -> None:
-    """Save with the previously free axes."""
+    """Save the program with the axes that were free before."""
     names = program.graph_signature.user_inputs
     nodes = {node.name: node.meta["val"] for node in program.graph.nodes if node.op == "placeholder"}
     sizes = {name: 3 if name == BOUNDS else 8 for name in names}

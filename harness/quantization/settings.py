@@ -22,7 +22,7 @@ def count_of(settings: Mapping[str, Any], name: str, default: int = 0) -> int:
 
 
 def parse_flag(settings: Mapping[str, Any], name: str, *, default: bool) -> bool:
-    """Read a flag. Quoted text is refused: "false" would be true."""
+    """Read a flag. Quoted text is refused, because "false" would count as true."""
     value = settings.get(name, default)
     if not isinstance(value, bool):
         raise HarnessError(f"model.settings.{name} {value!r} is not true or false", "input", "write true or false")

@@ -2,8 +2,8 @@
 
 Four bits: int4 with a scale for each output channel, or for each ``weight_block`` rows of a matrix, read by
 DequantizeLinear; arithmetic is unchanged. 2:4: of each four consecutive weights along the summed axis, the input
-channels of a convolution, at least two are zero, as sparse tensor cores require. A model trained so is unchanged;
-otherwise the two largest of each four are kept.
+channels of a convolution, at least two are zero, as sparse tensor cores require. A model trained in this way is
+unchanged; otherwise the two largest of each four are kept.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from onnx import TensorProto, helper, numpy_helper, version_converter
 from harness.errors import HarnessError
 from harness.quantization.settings import count_of
 
-BITS, SPARSITY = "weights", "sparsity"  # in model.settings
+BITS, SPARSITY = "weights", "sparsity"  # names of fields in model.settings
 INT4, PATTERN = "int4", "2:4"
 _KINDS = ("Conv", "Gemm", "MatMul")
-_OPSET = 21  # the first with weights of four bits
+_OPSET = 21  # the first opset with weights of four bits
 _IR = 10
 _LEAST, _MOST = -7, 7  # symmetric
 _GROUP, _KEPT = 4, 2
@@ -31,7 +31,8 @@ Weights = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """The weights of a node. ``output``, ``summed``: the axis of output channels, and the summed axis."""
+    """The weights of a node. ``output`` and ``summed``: the axis of output channels, and the axis that is summed
+    over."""
 
     tensor: Any
     node: Any
@@ -68,7 +69,7 @@ def change_weights(model: Any, settings: Mapping[str, Any]) -> tuple[Any, dict[s
 
 
 def list_weights(model: Any) -> Iterator[Weight]:
-    """List the weights of products: each tensor once, and none that other operators also read."""
+    """List the weights of products: each tensor only once, and no tensor that other operators also read."""
     tensors = {tensor.name: tensor for tensor in model.graph.initializer if tensor.data_type == TensorProto.FLOAT}
     readers = [name for node in model.graph.node for name in node.input]
     for node in model.graph.node:
@@ -105,7 +106,8 @@ def prune(model: Any) -> dict[str, Any]:
 
 
 def keep_largest(weights: Weights, axis: int) -> Weights:
-    """Keep the two largest magnitudes of each four along the axis, whose length four divides; ties go to the first."""
+    """Keep the two largest magnitudes of each four along the axis; ties go to the first. The axis's length is a
+    multiple of four."""
     groups = _cut(weights, axis)
     smallest = np.argsort(-np.abs(groups), axis=-1, kind="stable")[..., _KEPT:]
     kept = groups.copy()
@@ -128,8 +130,8 @@ def _cut(weights: Weights, axis: int) -> Weights:
 
 
 def store_in_four_bits(model: Any, block: int) -> tuple[Any, dict[str, Any]]:
-    """Store weights in four bits. ``block``: rows of a matrix that share a scale, 0 for all; a matrix that it does not
-    divide has one scale per channel. Raises HarnessError if there are no weights of products."""
+    """Store weights in four bits. ``block``: how many rows of a matrix share a scale, 0 for all. A matrix whose rows it
+    does not divide has one scale per channel. Raises HarnessError if there are no weights of products."""
     if next((item.version for item in model.opset_import if item.domain == ""), 0) < _OPSET:
         model = version_converter.convert_version(model, _OPSET)
     model.ir_version = max(model.ir_version, _IR)
@@ -151,7 +153,7 @@ def store_in_four_bits(model: Any, block: int) -> tuple[Any, dict[str, Any]]:
 
 
 def round_weights(given: Weights, weight: Weight, block: int) -> tuple[NDArray[np.int8], Weights]:
-    """Return the nearest of fifteen steps, and the scale of each channel or block."""
+    """Round to the nearest of fifteen steps; return these, and the scale of each channel or block."""
     if block:
         shape = [*given.shape]
         shape[weight.summed : weight.summed + 1] = [given.shape[weight.summed] // block, block]

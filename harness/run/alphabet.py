@@ -1,9 +1,9 @@
-"""A language model small enough for any CPU, for rehearsals of an endpoint: it recites the alphabet.
+"""A language model small enough for any CPU, for rehearsals of an endpoint. It recites the alphabet.
 
 ``python -P -m harness.run.alphabet FOLDER`` writes a checkpoint that any server of Llama models loads (config, weights,
 tokenizer, chat template), prompts for measurements, and prompts with the correct answers. After the letter k the model
-outputs l to z and ends, so answers have 1 to 26 tokens with any server and any batching. Its layers are computed but
-contribute nothing, since their weights are zero.
+outputs l to z and ends, so answers have 1 to 26 tokens with any server and any batching. Its layers are computed, but
+they contribute nothing because their weights are zero.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def answer(letter: str) -> str:
 
 
 def _list_prompts() -> Iterator[str]:
-    """List prompts of growing length, so that their first tokens differ in cost."""
+    """List prompts of growing length, so that the cost of the first token differs."""
     for number in range(_PROMPTS):
         text = f"{number} {'say the alphabet ' * (number % 8)}from {LETTERS[number % (len(LETTERS) - 1)]}"
         yield json.dumps({"prompt": text}) + "\n"
@@ -115,7 +115,7 @@ def _make_tensors() -> Iterator[tuple[str, np.ndarray]]:
     width = _VOCABULARY
     shared = 2 * _HEAD
     following = np.zeros((width, width), np.float32)
-    following[_END, :] = 1.0  # any other token is followed by the end
+    following[_END, :] = 1.0  # after any other token comes the end
     for before, after in itertools.pairwise(LETTERS):
         following[ord(after), ord(before)] = 2.0
     yield "model.embed_tokens.weight", np.eye(width, dtype=np.float32)
@@ -139,7 +139,7 @@ def _make_tensors() -> Iterator[tuple[str, np.ndarray]]:
 
 
 def _write_tensors() -> Iterator[bytes]:
-    """Write a safetensors file: the length of the header, the header, and then the numbers."""
+    """Write a safetensors file, which has the length of the header, the header, and then the numbers."""
     tensors = list(_make_tensors())
     header: dict[str, object] = {"__metadata__": {"format": "pt"}}
     end = 0

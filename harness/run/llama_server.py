@@ -16,7 +16,7 @@ from harness.errors import HarnessError
 
 
 def serve(model: Path, port: int, *, slots: int, context: int, threads: int) -> Any:
-    """Start the server, which runs as long as the returned object exists. ``context``: tokens per slot."""
+    """Start the server. It runs as long as the returned object exists. ``context``: tokens per slot."""
     import xllamacpp
 
     params = xllamacpp.CommonParams()

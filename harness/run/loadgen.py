@@ -29,7 +29,7 @@ from harness.machine.facts import find_distribution_version
 from harness.run.sut import Sut
 
 _BUILT_IN, _USER, _OTHER = 0, 1, 2  # FromConfig's kinds of file
-_BEFORE_KINDS = {_BUILT_IN: True, _USER: False}  # up to 5.0.5 its argument is whether it is the built-in one
+_BEFORE_KINDS = {_BUILT_IN: True, _USER: False}  # up to 5.0.5 the argument says whether the file is the built-in one
 _REFUSALS = {-2: "the file is missing", -22: "the file has a syntax error; comments must be on separate lines"}
 _SWITCH_SECONDS = 1e-4  # by default a busy Python thread can block LoadGen's for 5 ms
 ACCURACY_SERVER_QPS = 100_000.0
@@ -137,7 +137,7 @@ def prepare(test: Test) -> Prepared:
 
 
 def _set_seeds(settings: Any, audit_config: Path) -> None:
-    """Set TEST05's own seeds. LoadGen has read seeds only from its built-in configuration since it has one."""
+    """Set TEST05's own seeds. Since LoadGen has a built-in configuration, it reads seeds only from that."""
     for line in audit_config.read_text(encoding="utf-8").splitlines():
         name, _, value = line.removeprefix("*.*.").partition(" = ")
         if name in SEEDS:
@@ -153,8 +153,8 @@ def _apply(settings: Any, path: str, model_key: str, scenario: str, kind: int) -
 
 
 def _read_conf(settings: Any, path: str, model_key: str, scenario: str, kind: int) -> int:
-    """Call FromConfig by keyword: a release whose argument has another meaning would take the value for a kind of file,
-    and read another file."""
+    """Call FromConfig by keyword, since a release whose argument has another meaning would mistake the value for a kind
+    of file, and read another file."""
     parameter = settings.FromConfig.__doc__ or ""
     if "conf_type" in parameter:
         found = settings.FromConfig(path, model_key, scenario, conf_type=kind)
@@ -170,8 +170,8 @@ def _read_conf(settings: Any, path: str, model_key: str, scenario: str, kind: in
 
 
 def _locate_conf() -> Path | None:
-    """Find the round's mlperf.conf, next to a library that has none built in, as up to 4.1.7. Such a release reads
-    every file alike; None if it requires a kind of file."""
+    """Find the round's mlperf.conf next to a library without a built-in one (up to 4.1.7), which reads every file
+    alike. Return None if the library requires a kind of file."""
     signature = (lg.TestSettings.FromConfig.__doc__ or "").partition("\n")[0]
     return None if "conf" in signature else Path(lg.__file__).with_name(CONF)
 
@@ -182,7 +182,7 @@ def run_test(prepared: Prepared, sut: Sut, library: Library) -> None:
     log_settings = lg.LogSettings()
     log_settings.log_output.outdir = str(test.log_dir)
     log_settings.enable_trace = False
-    # Up to the sources of round v2.0, LoadGen also reports all latencies, which its log has anyway.
+    # Up to the sources of round v2.0, LoadGen also reports all latencies, which its log contains anyway.
     reports = [lambda _: None] if "arg2" in (lg.ConstructFastSUT.__doc__ or "") else []
     sut_handle = lg.ConstructFastSUT(sut.issue, sut.flush, *reports)
     qsl_handle = lg.ConstructQSL(library.total_count, library.performance_count, library.load, library.unload)
@@ -194,8 +194,8 @@ def run_test(prepared: Prepared, sut: Sut, library: Library) -> None:
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Disable garbage collection, which would scan millions of list entries, and shorten the turns of Python
-    threads."""
+    """Disable garbage collection, which would scan millions of list entries, and switch between Python threads more
+    often."""
     interval = sys.getswitchinterval()
     sys.setswitchinterval(_SWITCH_SECONDS)
     gc.collect()
@@ -260,7 +260,7 @@ class Responder:
         self._spare.append(pool)
 
     def first(self, identity: int, token: np.ndarray) -> None:
-        """Report the first token of an answer; LoadGen records the time now."""
+        """Report the first token of an answer. LoadGen records the current time."""
         lg.FirstTokenComplete([lg.QuerySampleResponse(identity, token.ctypes.data, token.nbytes, token.size)])
 
     def _take(self, count: int) -> list[Any]:

@@ -1,8 +1,8 @@
-"""Samples that need several calls of the engine each, such as a sliding window or an iterative decoder.
+"""Samples that each need several calls of the engine, such as those of a sliding window or an iterative decoder.
 
 A benchmark writes such a sample as a generator, ``loop(sample)``: it yields engine inputs, any number of rows at once,
 receives the outputs of those rows, and returns the response. If the model has several parts, each with its own engine,
-it yields a part's name and inputs. Rows of all samples in progress share batches, so loops need not handle batching,
+it yields a part's name and inputs. Rows of all samples in progress share batches. So loops need not handle batching,
 and batches are as full as the available work allows.
 """
 
@@ -36,12 +36,12 @@ from harness.run.row_batches import (
 
 Loop = Callable[[Arrays], Steps]
 Parts = Mapping[str, Sequence[Tensor]]
-"""Name of a model's part -> its outputs, for a backend without engines. Empty if the model has no parts."""
+"""Name of a model's part -> its outputs, for a backend without engines. It is empty if the model has no parts."""
 _AHEAD = 1024  # maximum number of an Offline query's samples waiting to start
 
 
 class LoopSession(Session):
-    """A session whose batches are single samples, completed by the threads that process them."""
+    """A session with single samples as batches. The threads that process the samples complete them."""
 
     batch_size = 1
 
@@ -56,9 +56,9 @@ class LoopSession(Session):
         step_threads: int = 0,
         reuse_outputs: bool = False,
     ) -> None:
-        """``at_once``: maximum samples in progress; 0 for as many as keep every batch full. ``step_threads``: number of
-        threads for the loops' own computation, for when one thread would delay the engine. ``reuse_outputs``: see
-        ``OutputMemory``."""
+        """``at_once``: maximum number of samples in progress; 0 for as many as keep every batch full. ``step_threads``:
+        number of threads for the loops' own computation, in case one thread would delay the engine. ``reuse_outputs``:
+        see ``OutputMemory``."""
         self._plan, self._loop = plan, loop
         plans = {part: _choose_part(plan, part, outputs) for part, outputs in (parts or {}).items()} or {"": plan}
         coordinator = LoopCoordinator(step_threads)
@@ -77,7 +77,7 @@ class LoopSession(Session):
             coordinator.open(self._engines)
         self._samples: Mapping[str, Any] = {}
         new = any(rows.engine.makes_new_outputs for rows in self._engines.values())
-        self._memory = OutputMemory(reused=reuse_outputs and not new)  # new outputs are not copied to memory of ours
+        self._memory = OutputMemory(reused=reuse_outputs and not new)  # new outputs are not copied to our own memory
         first = next(iter(self._engines.values())).engine
         # The engine may add notes until it is closed.
         self.notes: Mapping[str, Any] = ChainMap({"samples_at_once": limit}, cast(dict[str, Any], first.notes))
@@ -92,7 +92,7 @@ class LoopSession(Session):
         for row in positions:
             self._begin(row, lambda answer, error: done.put((answer, error)))
         answers = []
-        for _ in positions:  # one sample at a time: ``batch_size`` is 1
+        for _ in positions:  # only one sample at a time, since ``batch_size`` is 1
             answer, error = done.get()
             if error is not None or answer is None:
                 raise error or RuntimeError("a loop ended without an answer")
@@ -159,7 +159,7 @@ class InFlight:
         self._events, self._answered = events, answered
         self._batches: dict[int, tuple[int, list[Share]]] = {}
         self._number = 0
-        self.rows: RowBatches  # set once the engine is loaded, which needs this object's methods
+        self.rows: RowBatches  # set once the engine is loaded, as loading needs this object's methods
         self._free: list[int] = []
 
     def open(self, rows: RowBatches) -> None:
@@ -173,7 +173,7 @@ class InFlight:
             try:
                 self.rows.make_room(shares)
                 if not self.rows.in_place:
-                    self._free = []  # this batch's rows are the only ones
+                    self._free = []  # the engine holds only this batch's rows
                 rows = self.rows.write(shares, pool)
                 self._batches[self._number] = (pool, shares)
                 self.rows.engine.submit(rows, [self._number])
@@ -276,14 +276,14 @@ class CallableEngine(Protocol):
 
 
 class LoopWorkers:
-    """Threads that prefer a full batch, then samples that can continue or start, which may fill one, then the fullest
-    batch."""
+    """Threads that prefer a full batch, then samples that can continue or start and so may fill a batch, then the
+    fullest batch."""
 
     def __init__(self, engines: Engines, streams: int, at_once: int) -> None:
-        """``at_once``: maximum samples in progress; others wait to start."""
+        """``at_once``: maximum number of samples in progress; others wait to start."""
         self._engines, self._streams, self._room = engines, streams, at_once
         self._begun: deque[RunningSample] = deque()
-        self._answered: deque[RunningSample] = deque()  # answered, while their batch's worker processes another sample
+        self._answered: deque[RunningSample] = deque()  # while their batch's worker processes another sample
         self._changed = threading.Condition(threading.Lock())
         self._threads: list[threading.Thread] = []
         self._closing = False
@@ -342,7 +342,7 @@ class LoopWorkers:
 
     def _cut(self, rows: RowBatches) -> tuple[RowBatches, list[Share]]:
         shares = rows.cut()
-        if rows.waiting:  # enough for another batch: those who added rows woke only one thread
+        if rows.waiting:  # enough for another batch, since those who added rows woke only one thread
             self._changed.notify()
         return rows, shares
 
@@ -383,8 +383,8 @@ class LoopWorkers:
 
 
 def _warm_up(rows: RowBatches) -> None:
-    """Warm up with a full batch of zeros: an engine whose memory grows with its first batches stays a tenth slower if
-    those are small. If zeros are a problem for it, the batches that follow will show that."""
+    """Warm up with a full batch of zeros, since an engine whose memory grows with its first batches stays a tenth
+    slower if those are small. If the engine cannot compute zeros, the batches that follow will show that."""
     with suppress(Exception):
         rows.engine.compute(slice(0, rows.size))
 

@@ -17,13 +17,14 @@ from harness.backends import LoadPlan, Outputs, Session, Token
 from harness.run.qsl import Arrays, Rows, count_rows
 
 ENOUGH = 8
-"""A batch must fit this many of the largest samples: they are not divided, so with fewer too much of it stays empty."""
+"""A batch must fit this many of the largest samples. Samples are not divided, so with fewer, too much of a batch would
+stay empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class OneCall:
-    """``inputs``: of the engine; ``least_rows`` and ``most_rows``: limits for a sample; ``answer``: maps outputs of
-    rows, and the rows' other values, to a response for each row."""
+    """``inputs``: the engine's inputs; ``least_rows`` and ``most_rows``: limits for a sample; ``answer``: maps outputs
+    of rows, and the rows' other values, to a response for each row."""
 
     inputs: tuple[str, ...]
     least_rows: int

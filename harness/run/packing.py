@@ -97,7 +97,7 @@ class PackedSamples:
 
 
 def make_memory(inputs: Mapping[str, str], samples: int, tokens: int) -> dict[str, np.ndarray]:
-    """Allocate memory for batches of at most this size. ``inputs``: an engine's, name -> dtype."""
+    """Allocate memory for batches of at most this size. ``inputs``: the engine's inputs, name -> dtype."""
     return {name: np.zeros(samples + 1 if name == BOUNDS else tokens, dtype) for name, dtype in inputs.items()}
 
 

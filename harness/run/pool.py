@@ -73,14 +73,15 @@ class BatchRoom:
         self._woken.acquire()
 
 
-# Computing threads, one per stream: either all of them start, or the reason for a failure is known.
+# Computing threads, one per stream: either all of them start, or the caller learns why one failed.
 
 
 def start_streams(
     count: int, begin: Callable[[int], None], serve: Callable[[int], None], name: str
 ) -> tuple[list[threading.Thread], Exception | None]:
     """Start threads that each call ``begin`` with their number, then ``serve``. After all have begun, return the
-    threads and the first error. Without this, fewer threads than requested would compute, or none, unnoticed."""
+    threads and the first error. Without this, fewer threads than requested, or none, might compute without anyone
+    noticing."""
     begun: SimpleQueue[Exception | None] = SimpleQueue()
     threads: list[threading.Thread] = []
 
@@ -89,7 +90,7 @@ def start_streams(
             begin(stream)
         except Exception as error:
             begun.put(error)
-        except BaseException as error:  # from a library that exits or panics: the caller would wait forever
+        except BaseException as error:  # a library may exit or panic, and the caller would wait forever
             begun.put(RuntimeError(f"{type(error).__name__}: {error}"))
         else:
             begun.put(None)
@@ -100,6 +101,6 @@ def start_streams(
             thread = threading.Thread(target=run, args=(stream,), name=name, daemon=True)
             thread.start()
             threads.append(thread)
-    except RuntimeError as error:  # no more threads for this process; those that started must still be ended
+    except RuntimeError as error:  # this process gets no more threads; those that started must still be ended
         return threads, error
     return threads, next(filter(None, [begun.get() for _ in threads]), None)

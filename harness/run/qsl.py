@@ -1,4 +1,4 @@
-"""The samples of a run: which are resident, in which order, and at which rows LoadGen's indices are found."""
+"""The samples of a run: which of them are resident, in which order, and in which rows LoadGen's indices are found."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from harness.errors import HarnessError
 
 Arrays = Mapping[str, Any]
-"""Input name -> samples: an array whose first axis counts them, or a ``Ragged``."""
+"""Maps an input's name to its samples: an array whose first axis counts them, or a ``Ragged``."""
 Rows = slice | NDArray[np.intp]
 """Positions among the resident samples: a slice if they are contiguous, so that a backend can read in place."""
 
@@ -45,7 +45,8 @@ class Ragged:
 
 
 class Parts(Sequence[np.ndarray]):
-    """Possibly overlapping parts of an array or memory map. ``bounds`` [samples, 2]: begin and end."""
+    """Possibly overlapping parts of an array or memory map. ``bounds`` [samples, 2]: the start and the end of each
+    part."""
 
     def __init__(self, whole: np.ndarray, bounds: NDArray[np.int64]) -> None:
         self._whole, self._bounds = whole.view(np.ndarray), bounds.tolist()
@@ -59,7 +60,8 @@ class Parts(Sequence[np.ndarray]):
 
 
 class Consecutive(Parts):
-    """Samples of different sizes, one after the other. ``bounds``: the start of each, and the end of the last."""
+    """Samples of different sizes, one after the other. ``bounds``: where each sample starts, and where the last one
+    ends."""
 
     def __init__(self, whole: np.ndarray, bounds: NDArray[np.int64]) -> None:
         super().__init__(whole, np.stack([bounds[:-1], bounds[1:]], axis=1))
@@ -99,7 +101,7 @@ class SampleLibrary:
         self._position = np.zeros(self.total_count, np.intp)
 
     def load(self, indices: list[int]) -> None:
-        """Make these samples resident. MultiStream repeats some; each is found at its first position."""
+        """Make these samples resident. MultiStream repeats some samples; each is found at its first position."""
         try:
             order = np.fromiter(indices, np.intp, len(indices))
             self._position[order[::-1]] = np.arange(len(order))[::-1]
@@ -108,7 +110,7 @@ class SampleLibrary:
             self._failed(error)
 
     def unload(self, indices: list[int]) -> None:
-        """Nothing to do: the next load replaces what is resident, and the end of the process frees it."""
+        """Nothing to do, since the next load replaces the resident samples, and the end of the process frees them."""
 
     def rows(self, indices: list[int]) -> Rows:
         """Find the rows of these samples."""

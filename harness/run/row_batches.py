@@ -17,10 +17,10 @@ from harness.run.qsl import Arrays
 # A sample in progress that needs several engine calls: the rows it waits for, and the outputs it has received.
 
 Asked = Arrays | tuple[str, Arrays]
-"""Inputs of the engine, name -> rows; with the part's name before them if the model has several."""
+"""The engine's inputs, name -> rows; preceded by the name of the part if the model has several."""
 Steps = Generator[Asked, Outputs, np.ndarray]
 Finish = Callable[[np.ndarray | None, BaseException | None], None]
-"""Receive, once, how a sample ended: with its answer or with an error."""
+"""Called once, when a sample has ended, with its answer or with an error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class LoopEnd:
 
 class OutputMemory:
     """Memory for the outputs of a session's samples. ``reused``: loops read outputs only until their next request, so
-    that their memory serves again; providing new memory for hundreds of megabytes takes longer than the copy."""
+    that the memory can be used again. Providing new memory for hundreds of megabytes takes longer than copying them."""
 
     def __init__(self, *, reused: bool = False) -> None:
         self._reused = reused
@@ -53,7 +53,7 @@ class OutputMemory:
 
 @dataclass(slots=True, eq=False)
 class RunningSample:
-    """``given``: requested rows that are in a batch; ``left``: rows whose outputs have not arrived."""
+    """``given``: how many requested rows are in a batch; ``left``: how many rows wait for their outputs."""
 
     steps: Steps
     finish: Finish
@@ -83,12 +83,12 @@ class RunningSample:
         self.finish(ended.answer, ended.error)
 
 
-Share = tuple[RunningSample, int, int]  # first requested row, and how many
+Share = tuple[RunningSample, int, int]  # the first requested row, and how many rows
 
 
 class RowBatches:
-    """One engine, and the rows that wait for it. ``pools``: the number of batches assembled in parallel, each in its
-    own pool.
+    """One engine, and the rows that wait for it. ``pools``: how many batches are assembled in parallel, each in its own
+    pool.
 
     ``write`` and ``take_back`` may run at the same time for different batches; the other methods are for one thread at
     a time.
@@ -99,10 +99,10 @@ class RowBatches:
         # If a session copies its inputs, rows can be changed only while nothing is in flight.
         self.in_place = engine.reads_in_place
         self.pools = pools if self.in_place else 1
-        self.waiting = 0  # rows
+        self.waiting = 0  # number of rows that wait for a batch
         self._new_outputs = engine.makes_new_outputs
         self._slots: dict[str, np.ndarray] = {}
-        self._asking: deque[RunningSample] = deque()  # with rows not yet in a batch
+        self._asking: deque[RunningSample] = deque()  # samples with rows that are not yet in a batch
         self._sharing = threading.Lock()
 
     def add(self, running: RunningSample) -> None:
@@ -110,7 +110,7 @@ class RowBatches:
         self.waiting += running.rows
 
     def cut(self) -> list[Share]:
-        """Take the rows of the next batch, those that have waited longest first."""
+        """Take the rows of the next batch, starting with those that have waited longest."""
         shares: list[Share] = []
         room = self.size
         while room and self._asking:
@@ -125,8 +125,8 @@ class RowBatches:
         return shares
 
     def make_room(self, shares: Sequence[Share]) -> bool:
-        """Allocate all pools on the first batch; return True if that was done. Afterwards ``in_place`` is False if the
-        engine cannot read in place; such an engine receives the rows from ``write``, once they are written."""
+        """Allocate all pools on the first batch; return True if this call did so. Afterwards ``in_place`` is False if
+        the engine cannot read in place; such an engine receives the rows from ``write``, once they are written."""
         if self._slots:
             return False
         rows = self.pools * self.size
@@ -149,7 +149,7 @@ class RowBatches:
         return slice(first, at)
 
     def take_back(self, shares: Sequence[Share], outputs: Outputs) -> None:
-        """Distribute the engine's outputs of a batch, which need to be valid only until this returns."""
+        """Distribute the engine's outputs of a batch. They need to be valid only until this returns."""
         at = 0
         for running, start, count in shares:
             parts = [output[at : at + count] for output in outputs]
@@ -187,7 +187,7 @@ class RowBatches:
 
 
 Engines = Mapping[str, RowBatches]
-"""By the name of the part, "" if the model has no parts."""
+"""The engine of each part with its rows, by part name; "" if the model has no parts."""
 
 
 def ask_next(engines: Engines, running: RunningSample) -> RowBatches | LoopEnd:

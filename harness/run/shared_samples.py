@@ -1,4 +1,5 @@
-"""Resident samples in shared memory, which other processes map from its descriptor: one copy for all of them."""
+"""Resident samples in shared memory, which other processes map from its descriptor, so that all of them share one
+copy."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ _ALIGNED = 64  # bytes
 
 @dataclass(frozen=True, slots=True)
 class ArrayPlace:
-    """Location of an array; its start in bytes."""
+    """The location of an array; its start is in bytes."""
 
     offset: int
     shape: tuple[int, ...]
@@ -26,7 +27,7 @@ class ArrayPlace:
 
 
 Layout = Mapping[str, ArrayPlace | tuple[ArrayPlace, ...]]
-"""Name of an input -> its samples: one array, or one per sample if their sizes differ."""
+"""Maps an input's name to its samples: one array, or one per sample if their sizes differ."""
 
 
 class SharedSamples:

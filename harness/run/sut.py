@@ -24,9 +24,9 @@ from harness.run.qsl import Rows, SampleLibrary
 
 Responses = np.ndarray | Sequence[np.ndarray]
 Postprocess = Callable[[Outputs, Sequence[int]], Responses]
-"""The outputs of a batch and the indices of its samples -> their responses."""
+"""Maps the outputs of a batch and the indices of its samples to their responses."""
 _NEVER = sys.maxsize
-_SHARES = 64  # at most this fraction of an Offline query's rest is handed over at once
+_SHARES = 64  # at most 1 / _SHARES of an Offline query's rest is handed over at once
 
 
 class Indexed(Protocol):
@@ -84,7 +84,7 @@ class Completer:
 
     def __init__(self, respond: Respond, postprocess: Postprocess, counter: Counter, guard: Guard) -> None:
         self.samples = self.batches = 0
-        self.batch_size = sys.maxsize  # the session's, which may receive several batches at once
+        self.batch_size = sys.maxsize  # set to the session's, which may receive several batches at once
         self._respond, self._postprocess, self._counter, self._guard = respond, postprocess, counter, guard
         self._in_flight: dict[int, tuple[Token, Sequence[int]]] = {}
         self._lock = threading.Lock()
@@ -106,7 +106,7 @@ class Completer:
             self.give_up(token)
 
     def fail_all(self, error: BaseException) -> None:
-        """Fail all batches in flight: the backend lost them."""
+        """Fail all batches in flight, because the backend lost them."""
         for token, _ in list(self._in_flight.values()):
             self.failed(token, error)
 
@@ -118,7 +118,7 @@ class Completer:
             if len(responses) != len(ids):
                 raise ValueError(f"postprocess made {len(responses)} responses of a batch of {len(ids)}")
             self._respond.complete(ids, responses)
-        except BaseException as error:  # an exit would end its thread, and LoadGen would wait forever
+        except BaseException as error:  # an exit would end the thread, and LoadGen would wait forever
             self._guard.record(error)
             self.give_up(ids)
             return
@@ -133,7 +133,7 @@ class Completer:
 
 
 class _Base:
-    """Common base of the SUTs: cuts and submits batches, and gives them up after a failure."""
+    """The common base of the SUTs. It cuts and submits batches, and gives them up after a failure."""
 
     def __init__(self, session: Session, samples: Indexed, completer: Completer, guard: Guard) -> None:
         self._session, self._samples, self._completer, self._guard = session, samples, completer, guard
@@ -162,7 +162,8 @@ class _Base:
             start += count
 
     def _fit(self, indices: list[int]) -> int:
-        """Return how many samples form the next batch: all, unless samples differ in size and the session decides."""
+        """Return how many samples form the next batch: all of them, unless they differ in size, in which case the
+        session decides."""
         if not self._session.fits_by_size or self._guard.failure is not None:
             return len(indices)
         return self._session.fit(self._samples.rows(indices))
@@ -184,7 +185,7 @@ class StreamSut(_Base):
     def issue(self, ids: list[int], indices: list[int]) -> None:
         if len(ids) > self._batch_size:
             self._submit(ids, indices)
-            # The next query may be computed on this thread, which is allowed only with nothing in flight.
+            # The next query may be computed on this thread, which is allowed only while nothing is in flight.
             self._drain()
             return
         if self._guard.failure is not None:
@@ -219,9 +220,9 @@ class OfflineSut(_Base):
 class ServerSut(_Base):
     """Server: queries are collected, and our own thread forms batches from them.
 
-    It waits for a free stream, then takes a full batch, or the samples that have arrived ``delay`` seconds after it
+    It waits for a free stream, then takes a full batch, or the samples that have arrived by ``delay`` seconds after it
     found the first query, so batches grow with the load. A large batch is cut to a size that needs no padding, and the
-    rest joins the next: under load, the device's time is scarce.
+    rest joins the next batch, since the device's time is scarce under load.
 
     LoadGen's thread only appends. Ids are appended before indices, and each side has one thread, so the first n indices
     always belong to the first n ids, and no lock is needed.
@@ -232,7 +233,7 @@ class ServerSut(_Base):
         self._delay = delay
         self._ids: list[int] = []
         self._indices: list[int] = []
-        self._wake_at = _NEVER  # number of waiting samples that wakes the batcher
+        self._wake_at = _NEVER  # the number of waiting samples at which the batcher wakes up
         self._gate: SimpleQueue[None] = SimpleQueue()
         self._flushed: SimpleQueue[None] = SimpleQueue()
         self._hurry = self._closing = False
@@ -281,14 +282,14 @@ class ServerSut(_Base):
     def _fill(self) -> None:
         """Give a partial batch time to fill."""
         if self._delay > 0 and not self._hurry:
-            while not self._gate.empty():  # wake-ups that came while no thread slept
+            while not self._gate.empty():  # drop wake-ups that came while no thread slept
                 self._gate.get()
             self._sleep(self._batch_size, self._delay)
 
     def _sleep(self, count: int, seconds: float | None) -> None:
         """Sleep until ``count`` samples wait, a flush arrives, or the time is over."""
         self._wake_at = count
-        # Checked again after wake_at is set: an earlier query would have woken no thread.
+        # Checked again after wake_at is set, since an earlier query would not have woken this thread.
         if len(self._indices) < count and not self._hurry and not self._closing:
             with suppress(Empty):
                 self._gate.get(timeout=seconds)

@@ -22,13 +22,13 @@ from harness.run.sut import Guard, Indexed
 
 PROMPTS, SOUNDS, MESSAGES = "input_ids", "sound", "messages"
 STOP_SEQUENCE = "stop_sequence"
-"""Next to prompts: the number of the entry of ``Sampling.stop_sequences`` that ends the answer, from 1; 0 for none."""
-"""The names of samples: a row of token ids of any length, a waveform in -1..1, or the messages of a chat, including
-images, as the bytes of their JSON."""
+"""An input next to prompts: which entry of ``Sampling.stop_sequences`` ends the answer, counted from 1; 0 for none."""
+"""The names of a benchmark's samples. Each sample is a row of token ids of any length, a waveform in -1..1, or the
+messages of a chat, including images, as the bytes of their JSON."""
 SOUND_RATE = 16_000  # samples per second of a waveform
 
 _NOTHING = np.int32(0)
-_WARM_UP_LIMIT = 600.0  # seconds; a server may compile for its first request
+_WARM_UP_LIMIT = 600.0  # seconds; a server may compile kernels for its first request
 
 
 class StopSequence(NamedTuple):
@@ -53,11 +53,11 @@ class StopSequence(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling:
-    """How the tokens of an answer are chosen, and when it ends. ``temperature`` 0 always takes the likeliest.
+    """How the tokens of an answer are chosen, and when it ends. ``temperature`` 0 always takes the likeliest token.
 
     ``max_new_tokens`` 0: limited only by the engine's capacity. ``top_k`` below 1: tokens are drawn from the whole
     vocabulary. ``seed`` below 0: equal prompts get different answers. ``stop``: token ids that end an answer; empty for
-    the model's own. ``beams``: the width of a beam search, which answers with its likeliest complete beam.
+    the model's own. ``beams``: the width of a beam search, whose answer is its likeliest complete beam.
     ``stop_sequences``: further sequences that end answers to some of the prompts (``STOP_SEQUENCE``).
     """
 
@@ -94,9 +94,9 @@ class Sampling:
 class GenerationPlan:
     """Load a generator for one run. ``model``: the folder of the Model artifact. ``source``: the model path from the
     spec, for a checkpoint that is too large to copy. ``logged``: LoadGen reads the tokens themselves, not only their
-    number. ``samples``: the name of the input. ``service_url``, ``service_log``: as in a RunRequest. Each submitted
-    prompt gets ``first`` (at most once, only if ``streaming``), then exactly one of ``completed`` and ``failed``, from
-    any thread.
+    number. ``samples``: the name of the input with the samples. ``service_url``, ``service_log``: as in a RunRequest.
+    Each submitted prompt gets ``first`` (at most once, only if ``streaming``), then exactly one of ``completed`` and
+    ``failed``, from any thread.
     """
 
     model: Path | None
@@ -137,19 +137,19 @@ class Spoken:
 
 @dataclass(frozen=True, slots=True)
 class Tokenized:
-    """A text answer converted back to token ids, and the number of tokens generated for it. They differ if the text
-    ends within a character, or was not generated in the likeliest tokens."""
+    """A text answer converted back to token ids, and the number of tokens generated for it. The two numbers differ if
+    the text ends within a character, or was not generated in the tokens that the tokenizer chooses for it."""
 
     ids: Sequence[int]
     tokens: int
 
 
 Answer = Sequence[int] | int | Spoken | Tokenized
-"""The tokens of an answer, their number if they are not read, or a text."""
+"""The tokens of an answer, only their number if nobody reads them, or a text."""
 
 
 class Generator(Protocol):
-    """A loaded model that answers prompts, as many at a time as it chooses."""
+    """A loaded model that answers prompts. It chooses how many it answers at a time."""
 
     @property
     def notes(self) -> Mapping[str, Any]:
@@ -160,7 +160,7 @@ class Generator(Protocol):
         """Facts found while loading that must be the same in all runs of a cell, such as the server's identity."""
 
     def place(self, prompts: Sequence[np.ndarray], stops: Sequence[int] = ()) -> None:
-        """Make these the resident prompts. Nothing is in flight, and requests are prepared now, since no clock runs.
+        """Make these the resident prompts. Nothing is in flight. Requests are prepared now, while no clock runs.
         ``stops``: the ``STOP_SEQUENCE`` of each prompt; empty if none has any."""
 
     def submit(self, identity: int, row: int) -> None:
@@ -229,7 +229,7 @@ class TokenCompleter:
         self._respond, self._sampling, self._counter, self._guard = respond, sampling, counter, guard
         self._dtype, self._streaming, self._logged = np.dtype(dtype), streaming, logged
         self._write_text = write_text
-        self._waiting: dict[int, bool] = {}  # LoadGen's id -> whether its first token has arrived
+        self._waiting: dict[int, bool] = {}  # LoadGen's id -> whether the first token has arrived
         self._lock = threading.Lock()
 
     def expect(self, identity: int) -> None:
@@ -295,7 +295,7 @@ class TokenCompleter:
 
     def _abandon(self, identity: int, *, seen: bool) -> None:
         """Complete an answer of a failed run. If LoadGen expects first tokens and logs answers, it reads each answer's
-        first token without checking that there is one, and the process would crash before reporting the failure."""
+        first token without checking that there is one, so the process would crash before it reports the failure."""
         if self._streaming and not seen:
             self._respond.first(identity, np.zeros(1, self._dtype))
         self._respond.complete([identity], None)
@@ -321,8 +321,8 @@ _STRAY = "completed a prompt that was not in flight: never sent, or already answ
 
 
 class TokenSut:
-    """SUT for any scenario: every prompt is passed to the generator on arrival, which queues those that it has no room
-    for."""
+    """SUT for any scenario: every prompt is passed on arrival to the generator, which queues prompts that it has no
+    room for."""
 
     def __init__(self, generator: Generator, samples: Indexed, completer: TokenCompleter, guard: Guard) -> None:
         self._generator, self._samples, self._completer, self._guard = generator, samples, completer, guard
@@ -341,7 +341,7 @@ class TokenSut:
                 self._completer.failed(identity, error)
 
     def flush(self) -> None:
-        """Nothing to do: answers are sent at once."""
+        """Nothing to do, since answers are sent at once."""
 
 
 def place_prompts(generator: Generator, samples: Arrays) -> None:
@@ -351,7 +351,7 @@ def place_prompts(generator: Generator, samples: Arrays) -> None:
 
 
 def name_samples(samples: Arrays) -> str:
-    """Find which of the known inputs a benchmark has."""
+    """Find out which of the known inputs a benchmark has."""
     found = next((name for name in (PROMPTS, SOUNDS, MESSAGES) if name in samples), None)
     if found is None:
         known = ", ".join(samples) or "nothing"

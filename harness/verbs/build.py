@@ -26,8 +26,8 @@ _COMPARED = 16  # calibration samples used to compare a quantized model
 
 
 def execute(request: BuildRequest, _give_up: Callable[[BaseException], None]) -> Result:
-    """Build. values: the artifact's description, by kind; marks. Every file under ``output`` belongs to the
-    artifact."""
+    """Build. values: the artifact's description, which depends on its kind, and marks. Every file under ``output``
+    belongs to the artifact."""
     began = time.monotonic()
     counter = Counter(request.counter)
     counter.stage("building")
@@ -76,7 +76,7 @@ def _build_model(request: BuildRequest, counter: Counter) -> Made:
     parts = benchmark.parts if isinstance(benchmark, LoopBenchmark) else ()
     for part in parts or ("",):
         found = [name for name in MODEL_FILES if (output / part / name).is_file()]
-        own = benchmark.counts_tokens or (output / SOURCE_NOTE).is_file()  # a format that only generating backends read
+        own = benchmark.counts_tokens or (output / SOURCE_NOTE).is_file()  # only generating backends read this format
         if not found and not own:
             names = " nor ".join(str(Path(part) / name) for name in MODEL_FILES)
             problem = f"build_model() of the benchmark wrote neither {names}"
@@ -138,8 +138,8 @@ def _change_model(request: BuildRequest, benchmark: BenchmarkCode, counter: Coun
 
 
 def _comparable(benchmark: BenchmarkCode) -> Callable[[Outputs], np.ndarray]:
-    """Select a batch's values for comparison: its responses, or the first output if they need several batches or differ
-    in size."""
+    """Select a batch's values for comparison: the responses, or the first output if responses need several batches or
+    differ in size."""
     if isinstance(benchmark, TensorBenchmark) and not benchmark.names_samples:
         return lambda outputs: np.asarray(benchmark.postprocess(outputs))
     return lambda outputs: np.asarray(outputs[0])
@@ -185,7 +185,7 @@ def _build_engine(request: BuildRequest, counter: Counter) -> Made:
 
 
 def list_parts(model: Path) -> list[str]:
-    """List the networks of a model with several, one folder each; empty for a single network."""
+    """List the networks of a model that has several, each in its own folder; empty for a single network."""
     if any((model / name).is_file() for name in MODEL_FILES):
         return []
     return sorted(folder.name for folder in model.glob("*/") if any((folder / name).is_file() for name in MODEL_FILES))

@@ -1,4 +1,4 @@
-"""Files that a run leaves in its command's code folder; they are not part of that code."""
+"""Files that a run leaves in the folder of its command's code; they are not part of that code."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 SKIPPED = frozenset({".git", ".reconcile", "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache"})
-# Folders filled by builds, runs and tools. Files tracked by git in them still count as code.
+# Folders that builds, runs and tools fill. Files in them still count as code if git tracks them.
 OUTPUTS = frozenset({"build", "logs", ".cache"})
 _LOG = re.compile(r"mlperf_log_.*\.(txt|json)$|.*\.log$")
 # At the top level, files left by compliance tests and scorers run manually (compliance.py of NVIDIA's code lists them).
@@ -25,7 +25,7 @@ def is_output(name: str) -> bool:
 
 
 def list_entries(folder: Path) -> frozenset[str]:
-    """List files, and folders with a trailing slash, whose names are not those of outputs. Links are not followed."""
+    """List files, and folders with a trailing slash, unless they have names of outputs. Links are not followed."""
     found: list[str] = []
     for parent, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if name not in SKIPPED | OUTPUTS]

@@ -21,7 +21,7 @@ _DETAILS = re.compile(rf"(?:{_DATED}|{_LOG})detail.*\.txt$")
 _DATED_NAME = re.compile(_DATED)
 _BEGAN = re.compile(rb'"key": "power_begin", "value": "([^"]+)"')
 _TIME = "%m-%d-%Y %H:%M:%S.%f"
-_KEPT_OLD = 3  # log sets of earlier runs to keep as evidence
+_KEPT_OLD = 3  # how many log sets of earlier runs are kept as evidence
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class LogSet:
 
     @property
     def prefix(self) -> str:
-        """Prefix of its file names: the default, or the one with the date of the run."""
+        """The prefix of the file names: the default, or one with the date of the run."""
         dated = _DATED_NAME.match(self.name)
         return dated[0] if dated else _LOG
 
@@ -55,14 +55,14 @@ class LogSet:
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """``folder``: of the one set. ``problem``: the field in which the found files differ from the request; "" if all is
-    well."""
+    """``folder``: the folder of the one set. ``problem``: the field in which the found files differ from the request;
+    "" if all is well."""
 
     folder: Path | None
     problem: str = ""
 
 
-Stamps = Mapping[Path, tuple[int, int]]  # path of a detail log → its size and time of change, in ns
+Stamps = Mapping[Path, tuple[int, int]]  # path of a detail log → its size, and the time of its last change in ns
 
 
 class Collector(Protocol):
@@ -98,14 +98,14 @@ def _harvest_user_conf(request: CommandRequest, found: Path) -> str:
 
 
 def _name_similar(user_conf_at: str) -> str:
-    """Name one of another system, benchmark or scenario."""
+    """Name a user.conf of another system, benchmark or scenario, if there is one."""
     folders = Path(user_conf_at).parents[:3]
     near = [path for folder in folders for path in folder.parent.glob(f"*/{Path(user_conf_at).relative_to(folder)}")]
     return f", but one at {near[0]}: correct the system's name, or harness.user_conf_at" if near else ""
 
 
 def list_stamps(logs: Path) -> dict[Path, tuple[int, int]]:
-    """Record detail logs at any depth, to find out afterwards which ones a command wrote."""
+    """Record the detail logs at any depth, in order to find out afterwards which ones a command wrote."""
     stamps = ((path, path.stat()) for path in _find_details(logs))
     return {path: (stamp.st_size, stamp.st_mtime_ns) for path, stamp in stamps}
 
@@ -132,8 +132,8 @@ def _read_start(path: Path) -> datetime | None:
 
 def collect(logs: Path, since: datetime, run_dir: Path, output: Path, before: Stamps) -> Collected:
     """Move the one set written during the attempt to ``output``; if there are none or several, move the sets found into
-    folders below it. A set dated before the attempt is a copy of an earlier run, unless all are: then the clock was
-    behind or was set back, and the record notes it. LoadGen logs milliseconds."""
+    folders below it. A set dated before the attempt is a copy of an earlier run, unless all sets are: then the clock
+    was behind or was set back, and the record notes that. LoadGen logs milliseconds."""
     sets = find_sets(logs, before)
     written = [item for item in sets if item.written]
     earliest = since - timedelta(microseconds=since.microsecond % 1000)
@@ -159,8 +159,8 @@ def collect(logs: Path, since: datetime, run_dir: Path, output: Path, before: St
 
 
 def _drop_copies(sets: list[LogSet]) -> list[LogSet]:
-    """Detail logs with the same name and bytes belong to one run. Keep the folder with the most LoadGen files, or the
-    topmost of equal ones."""
+    """Detail logs with the same name and bytes belong to one run. Keep the folder with the most LoadGen files; of equal
+    ones, keep the topmost."""
     runs: dict[tuple[str, str], LogSet] = {}
     for item in sorted(sets, key=lambda item: (-len(item.list_files()), len(item.folder.parts), item.folder)):
         runs.setdefault((item.name, _digest(item.folder / item.name)), item)
@@ -168,8 +168,8 @@ def _drop_copies(sets: list[LogSet]) -> list[LogSet]:
 
 
 def _drop_warm_ups(sets: list[LogSet]) -> list[LogSet]:
-    """Drop runs that are in a folder below another run's and began earlier: they prepared it. Of several runs the last
-    counts, so that no command can choose among them."""
+    """Drop runs that began earlier and are in a folder below another run's, because they prepared that run. Of several
+    runs the last counts, so that no command can choose among them."""
     for item in sets:
         others = [other for other in sets if other is not item]
         if others and all(_is_warm_up(other, item) for other in others):
@@ -188,7 +188,7 @@ def _digest(path: Path) -> str:
 
 
 def bring_outputs(patterns: tuple[str, ...], cwd: Path, run_dir: Path, output: Path) -> None:
-    """Keep further files, folders or matches of patterns; missing ones are ignored. Files with the same name get
+    """Keep further files, folders or matches of patterns, and ignore missing ones. Files with the same name get
     separate folders."""
     taken = set[Path]()
     for found in (found for pattern in patterns for found in find_matching(pattern, cwd)):
@@ -203,7 +203,7 @@ def bring_outputs(patterns: tuple[str, ...], cwd: Path, run_dir: Path, output: P
 
 
 def _free(folder: Path, found: Path) -> Path:
-    """Find a free target: the file's name, preceded by as many of its parent folders as make it unique."""
+    """Find a free target: the file's name, preceded by as many parent folders as it needs to be unique."""
     parts = found.parts
     targets = (folder.joinpath(*parts[-count:]) for count in range(1, len(parts)))
     return next(target for target in targets if not target.exists())
@@ -226,7 +226,7 @@ def _list_logs(folder: Path) -> list[Path]:
 
 
 def take(path: Path, target: Path, run_dir: Path) -> None:
-    """Move files from the run's own folder, since accuracy logs are large; copy all others."""
+    """Move files that are in the run's own folder, since accuracy logs are large, and copy all others."""
     target.parent.mkdir(parents=True, exist_ok=True)
     if path.resolve().is_relative_to(run_dir.resolve()):
         path.replace(target)
@@ -235,6 +235,6 @@ def take(path: Path, target: Path, run_dir: Path) -> None:
 
 
 def _below(item: LogSet, logs: Path) -> str:
-    """Return its folder, and its name if that is unusual."""
+    """Return the log's folder, and its name if that is unusual."""
     path = item.folder if item.name == DETAIL else item.folder / item.name
     return path.relative_to(logs).as_posix()

@@ -1,7 +1,7 @@
 """Find the results of an endpoints harness command: exactly one new set, or the reason why not.
 
 A set is a folder with config.yaml and performance/result_summary.json or accuracy/accuracy_results.json. Everything
-below its audit/ belongs to it, including the phases of a compliance test, which have such files too.
+below its audit/ belongs to the set, including the phases of a compliance test, which also contain such files.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ CONFIGS = ("config.yaml", "config.yml")
 PARTS = ("performance/result_summary.json", "accuracy/accuracy_results.json")
 _AUDIT = ("audit/audit_*.json", "audit/*/performance/result_summary.json")
 _UNIX = 10**17  # above any uptime, and below the Unix time of any run
-_KEPT_OLD = 3  # sets of earlier runs to keep as evidence
+_KEPT_OLD = 3  # how many sets of earlier runs are kept as evidence
 
 
 @dataclass(frozen=True, slots=True)
 class ResultSet:
-    """``written``: the time of its newest result. ``new``: neither that time nor its stated start precedes the
+    """``written``: the time of its newest result. ``new``: neither that time nor the stated start precedes the
     attempt."""
 
     folder: Path
@@ -43,8 +43,8 @@ def collect_run(request: CommandRequest, clock: int, _before: Stamps) -> Collect
 
 
 def find_result_sets(logs: Path, since: datetime, clock: int) -> list[ResultSet]:
-    """Return the sets, newest first. ``clock``: monotonic ns at the start of the command; the harness states its start
-    by the same clock."""
+    """Return the sets, newest first. ``clock``: monotonic ns at the start of the command; the harness states its own
+    start by the same clock."""
     folders = [Path(parent) for parent, _, files in os.walk(logs) if any(name in files for name in CONFIGS)]
     sets = [folder for folder in folders if any((folder / part).is_file() for part in PARTS)]
     own = [folder for folder in sets if not any(folder.is_relative_to(other / "audit") for other in sets)]

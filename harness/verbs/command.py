@@ -54,7 +54,7 @@ def execute(request: CommandRequest, _give_up: Callable[[BaseException], None]) 
             f"the command's folder does not exist: {cwd}", "missing", "check harness.cwd and harness.code"
         )
     if request.results == "points":
-        from harness.verbs.served_model import refuse_other_model  # imports HTTP and TLS
+        from harness.verbs.served_model import refuse_other_model  # slow, since it imports HTTP and TLS
 
         refuse_other_model(Path(request.user_conf), environment)
     facts = {
@@ -71,11 +71,11 @@ def execute(request: CommandRequest, _give_up: Callable[[BaseException], None]) 
     entries = list_entries(Path(request.code)) if request.code_location else frozenset()
     stop = StopRequest()
     if is_launched():
-        # Ending a container's first process kills the others, so placed files must be removed before.
+        # The end of a container's first process kills the others, so placed files must be removed before that.
         signal.signal(signal.SIGTERM, lambda *_: stop.ask())
     run = request.purpose == "run"
     with audit_config(request.place_audit, cwd, request.lock) if run else nullcontext(lambda: None) as clear:
-        apart = request.purpose == "score"  # its output is published, but not its warnings
+        apart = request.purpose == "score"  # a scorer's output is published, but not its warnings
         command = Command(request.command, cwd, environment, request.timeout, apart=apart)
         readings = Path(request.counter).with_name(TELEMETRY) if request.purpose == "run" else None
         telemetry = Telemetry([str(gpu["bus"]) for gpu in list_accelerators() if "bus" in gpu], readings)
@@ -116,14 +116,14 @@ def build_command_environment(request: CommandRequest | ServiceRequest) -> dict[
 
 
 def list_secrets(request: CommandRequest | ServiceRequest) -> list[str]:
-    """List values to be hidden in the command's output."""
+    """List the values that must be hidden in the command's output."""
     hides = request.hides if isinstance(request, ServiceRequest) else ()
     return [os.environ[name] for name in (*request.secrets.values(), *hides) if name in os.environ]
 
 
 def read_declared_secrets(declared: Mapping[str, str]) -> dict[str, str]:
-    """Map each variable of this process that a command refers to, to its value. Raises HarnessError if one is not
-    set."""
+    """Return the value of each variable of this process that a command refers to, by name. Raises HarnessError if one
+    is not set."""
     taken = sorted(set(declared.values()))
     missing = [name for name in taken if name not in os.environ]
     if missing:
@@ -136,7 +136,7 @@ def _problem(
     request: CommandRequest, ended: GroupEnd, values: dict[str, Any], output: BoundedOutput, clock: int, stamps: Stamps
 ) -> str:
     """Explain why the command's files do not match the request; "" if they do. ``clock``: monotonic ns at its start;
-    ``stamps``: of the logs that existed then."""
+    ``stamps``: those of the logs that existed then."""
     run_dir, target, cwd = Path(request.run_dir), Path(request.output), Path(request.cwd)
     if request.purpose == "score":
         problem = _score(run_dir, target, ended, output)
@@ -214,8 +214,9 @@ def audit_config(settings: str, cwd: Path, lock: str) -> Iterator[Callable[[], N
     """Place audit.config and yield a function that removes it. ``settings`` "": place none, and require that none
     exists.
 
-    ``lock``: for a folder in which files are placed. None existed when the command began, so a file found afterwards
-    belongs to this command, even if the command replaced the placed one, as some harnesses do, or placed its own.
+    ``lock``: the lock of a folder in which files are placed. No such file existed when the command began, so one found
+    afterwards belongs to this command, even if the command replaced the placed one, as some harnesses do, or placed its
+    own.
     """
     target = cwd / NAME
     with _lock_folder(lock):
@@ -262,14 +263,14 @@ Written = Mapping[Path, tuple[int, int]]  # file → inode and time of its last 
 
 
 def list_written(request: CommandRequest) -> Written:
-    """List the existing files in the places where the build must write its outputs."""
+    """List the files that exist where the build must write its outputs."""
     found = (path for pattern in _patterns(request) for path in find_matching(pattern, Path(request.cwd)))
     return {file: (s.st_ino, s.st_ctime_ns) for path in found for file in _files(path) for s in (file.stat(),)}
 
 
 def collect_built(request: CommandRequest, ended: GroupEnd, before: Written) -> str:
-    """Explain why the build does not count; "" once all of its files are in ``output``. ``before``: the files
-    ``written`` when it began. A copy may have an older date, so the date does not suffice."""
+    """Explain why the build does not count; "" once all of its files are in ``output``. ``before``: the files that
+    ``list_written`` found when it began. The date alone does not suffice, since a copy may have an older date."""
     if ended.timed_out:
         return f"timeout: the build took longer than {request.timeout:g} s"
     if ended.status:

@@ -18,16 +18,16 @@ from harness.errors import HarnessError
 from harness.verbs.command import LAST_LINE, read_declared_secrets
 
 _LOOK = 0.25  # seconds between two readings of the remote counter
-_GRACE = 8.0  # seconds; longer than a remote command has to end
+_GRACE = 8.0  # seconds; longer than the time that a remote command has to end
 
 
 def execute(request: LaunchRequest, _give_up: Callable[[BaseException], None]) -> Result:
-    """Return the child's own result. Raises HarnessError if there is none: the launcher failed, the child did not find
-    its request, or it was killed."""
+    """Return the child's own result. Raises HarnessError if there is no result: the launcher failed, or the child did
+    not find its request or was killed."""
     secrets = read_declared_secrets(request.secrets)
     environment = {name: value for name, value in os.environ.items() if name not in request.secrets.values()}
     environment.pop("RECONCILE_PARENT", None)
-    # The child has already limited its own output; its last line is written by the remote command.
+    # The child has already limited its own output, and the remote command writes its last line.
     output = BoundedOutput(sys.stdout.fileno(), Path(request.counter).with_name(f"{LAST_LINE}-launcher"))
     command = Command(
         request.command,

@@ -24,7 +24,8 @@ def make_load_plan(
     more: Mapping[str, Any],
     source: Path | None = None,
 ) -> LoadPlan:
-    """``more``: options that no spec declares. Raises HarnessError if the engine is missing, or a size is wrong."""
+    """Make the plan. ``more``: options that no spec declares. Raises HarnessError if the engine is missing, or a size
+    is wrong."""
     built, run = EngineSettings(asked.settings), CpuRunOptions(asked.settings)
     if built.batch_size < 1 or run.streams < 1:
         problem = f"batch_size {built.batch_size} and streams {run.streams} must be at least 1"

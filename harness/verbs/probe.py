@@ -52,24 +52,24 @@ def execute(request: ProbeRequest, _give_up: Callable[[BaseException], None]) ->
         busy = find_busy(request.gpus, request.quiet)
         values["busy"] = dataclasses.asdict(busy) if busy else None
     if request.seeds:
-        # LoadGen is imported only on request: the rest of a probe works without it.
+        # LoadGen is imported only on request, since the rest of a probe works without it.
         from harness.run.loadgen import probe_seeds
 
         values["seeds"] = probe_seeds()
     return Result(done=True, seconds=time.monotonic() - began, values=values, facts=collect_machine_notes())
 
 
-# Other users of this machine's processors, and of the GPUs of a run that is to be timed.
+# Find other users of this machine's processors, and of the GPUs of a run that is to be timed.
 
-SHARE = 0.5  # fraction of a run's cores that other processes may use
+SHARE = 0.5  # share of a run's cores that other processes may use
 GLANCE = 0.1  # seconds; one quiet measurement is enough
 
 
 def find_busy(gpus: int, look: float) -> Busy | None:
     """Find a reason not to time a run now; None if the machine is quiet.
 
-    ``gpus``: number of GPUs that the run uses, counted from the first. ``look``: seconds for which the processors must
-    be busy, at least a tenth of a second.
+    ``gpus``: how many GPUs the run uses, counted from the first. ``look``: for how many seconds the processors must be
+    busy, at least a tenth of a second.
     """
     found = find_foreign(list_computing_on(gpus), _ours()) if gpus else None
     return found or _on_processors(look)
@@ -84,8 +84,8 @@ def find_foreign(computing: Iterable[tuple[int, int]], ours: frozenset[int]) -> 
 
 
 def _ours() -> frozenset[int]:
-    """List this process and those that wait for it, including the pass, and processes that it started (such as a
-    service), which behind a launcher carry its name."""
+    """List this process, the processes that wait for it, including the pass, and those that the pass started (such as a
+    service), which carry its name behind a launcher."""
     me = psutil.Process()
     related = [me, *me.parents()]
     parent = os.environ.get("RECONCILE_PARENT", "")
@@ -99,7 +99,7 @@ def _ours() -> frozenset[int]:
 
 
 def _variable(process: psutil.Process, name: str) -> str:
-    """Read a variable of its environment; "" if that is private, as for another user's process."""
+    """Read a variable of a process's environment; "" if that is private, as it is for another user's process."""
     try:
         return str(process.environ().get(name, ""))
     except psutil.Error:
@@ -120,7 +120,8 @@ def _on_processors(look: float) -> Busy | None:
 def find_load(
     before: Mapping[int, float], after: Mapping[int, float], ours: frozenset[int], share: float, offered: float
 ) -> Busy | None:
-    """Find who uses more than ``share`` of the processor time ``offered`` (core seconds), apart from our own use."""
+    """Find who uses more than ``share`` of the processor time ``offered`` (core seconds). Our own use does not
+    count."""
     used = {pid: seconds - before.get(pid, 0.0) for pid, seconds in after.items()}
     others = share - sum(seconds for pid, seconds in used.items() if pid in ours) / offered
     if others <= SHARE:
@@ -164,7 +165,7 @@ def _cores() -> int:
 def _named(what: str, pid: int) -> Busy:
     try:
         process = psutil.Process(pid)
-        # Omit its arguments: they may contain a secret, and records are permanent.
+        # Omit the process's arguments, since they may contain a secret, and records are permanent.
         began = datetime.fromtimestamp(process.create_time(), tz=UTC).strftime("%Y-%m-%d %H:%M UTC")
         return Busy(what=what, pid=pid, user=process.username(), command=process.name(), since=began)
     except psutil.Error:

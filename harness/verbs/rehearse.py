@@ -21,7 +21,7 @@ def execute(request: RehearseRequest, _give_up: Callable[[BaseException], None])
     name, output = request.benchmark.name, Path(request.output)
     write_rehearsal = load_rehearsal(name)
     aside = output.with_name(f".{output.name}.partial")
-    shutil.rmtree(aside, ignore_errors=True)  # leftovers of an interrupted one
+    shutil.rmtree(aside, ignore_errors=True)  # what an interrupted rehearsal left behind
     data, models = aside / "data", aside / "models"
     data.mkdir(parents=True)
     models.mkdir()

@@ -48,17 +48,17 @@ from harness.run.tokens import (
 from harness.verbs.command import SERVICE_LOG
 from harness.verbs.load_plans import make_load_plan
 
-_GRACE = 2.0  # seconds for LoadGen to end by itself after a failure
+_GRACE = 2.0  # seconds that LoadGen has to end by itself after a failure
 _WARM_UP_BATCHES = 3
-_HANDED_OVER = 0.03  # seconds of work to hand to a stream at once if its batches are shorter
+_HANDED_OVER = 0.03  # seconds of work that a stream gets at once if its batches are shorter
 
 
 def execute(request: RunRequest, give_up: Callable[[BaseException], None]) -> Result:
     """Run it. values: samples_completed, marks, loadgen (settings, overrides), response (dtype); batches and
     batch_size, or for a generating backend tokens (count, shortest and longest answer) and sampling; clock_set.
 
-    ``give_up`` ends the process with a failed result. It is called from another thread if a run has failed and LoadGen,
-    which cannot be aborted, would continue to the end of its schedule.
+    ``give_up`` ends the process with a failed result. Another thread calls it if a run has failed, because LoadGen
+    cannot be aborted and would continue to the end of its schedule.
     """
     began, clock = time.monotonic(), ClockWatch()
     keep_freed_memory()
@@ -129,7 +129,7 @@ def load_session(
     plan = _load_plan(request, benchmark, completer)
     slices = list_taken()
     session: Session
-    if len(slices) > 1 and request.scenario in ("Offline", "Server"):  # other scenarios keep only one slice busy
+    if len(slices) > 1 and request.scenario in ("Offline", "Server"):  # the other scenarios keep only one slice busy
         session = load_mig().open_session(request.backend, request.benchmark, plan, slices)
     else:
         session = benchmark.open_session(backend.load, plan)
@@ -162,7 +162,7 @@ def load_session(
 
 
 def _require_different(audit_config: str, loaded: int) -> None:
-    """Refuse a test that issues more different samples than are in memory: LoadGen would read past them."""
+    """Refuse a test that issues more different samples than are in memory, since LoadGen would read past them."""
     if not audit_config:
         return
     lines = Path(audit_config).read_text(encoding="utf-8").splitlines()
@@ -175,8 +175,8 @@ def _require_different(audit_config: str, loaded: int) -> None:
 
 def warm_up(session: Session, arrays: Arrays, benchmark: BenchmarkCode) -> float:
     """Compute a few batches of the largest and the smallest size, so that no run pays for first-time work; the largest
-    first, since it gives the best layout to memory that grows with the first batches. Return the seconds of the last of
-    the largest batches."""
+    first, since that gives memory which grows with the first batches the best layout. Return the seconds that the last
+    of the largest batches took."""
     count = min(session.batch_size, len(next(iter(arrays.values()))))
     session.place(warm_rows(arrays, count))
     seconds = dict.fromkeys((count, 1), 0.0)
@@ -192,7 +192,7 @@ def warm_up(session: Session, arrays: Arrays, benchmark: BenchmarkCode) -> float
 def make_sut(
     request: RunRequest, session: Session, samples: Indexed, completer: Completer, guard: Guard, seconds: float
 ) -> StreamSut | OfflineSut | ServerSut:
-    """``seconds``: duration of a batch."""
+    """Create the SUT. ``seconds``: duration of a batch."""
     if request.scenario == "Server":
         delay = int(request.settings.get("queue_delay_us", 0)) / 1e6
         return ServerSut(session, samples, completer, guard, delay=delay)
@@ -234,7 +234,7 @@ def _end_soon(give_up: Callable[[BaseException], None], error: BaseException) ->
 
 
 def _as_backend_error(backend: str, failure: BaseException, addition: str) -> BaseException:
-    """``addition``: further information about the device."""
+    """Convert the error. ``addition``: further information about the device."""
     if isinstance(failure, HarnessError):
         return HarnessError(failure.problem + addition, failure.problem_class, failure.fix) if addition else failure
     if isinstance(failure, MemoryError | OSError):
@@ -269,21 +269,21 @@ def _values(request: RunRequest, benchmark: BenchmarkCode, prepared: Prepared, d
     }
 
 
-# How the C library handles freed memory.
+# What the C library does with freed memory.
 #
 # Loops that prepare samples during the run allocate arrays of some MB and drop them. glibc returns such memory to the
 # system at once and requests it again for the next sample, page by page. For pointpainting this took a fifth of the
 # time, and more on a shared machine, so that its slowest queries measured the system rather than the network.
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # from malloc.h, for mallopt(3)
-_KEPT = 1 << 30  # bytes that may be free at the end of an arena
-_LARGEST = 32 << 20  # bytes of an allocation; glibc's maximum
+_KEPT = 1 << 30  # bytes that may stay free at the end of an arena
+_LARGEST = 32 << 20  # bytes of an allocation; the largest value that glibc accepts
 
 
 def keep_freed_memory() -> None:
     """Make glibc keep freed memory for the next sample; other C libraries are unaffected.
 
-    Only for a process that ends with its run: its memory does not grow, but never shrinks.
+    Only for a process that ends with its run, since its memory never shrinks, although it does not grow either.
     """
     with suppress(AttributeError, OSError, TypeError):
         set_option = ctypes.CDLL(None).mallopt
@@ -291,7 +291,7 @@ def keep_freed_memory() -> None:
         set_option(_TRIM_THRESHOLD, _KEPT)
 
 
-# Runs of generating backends, which are driven by prompts instead of batches.
+# Runs of generating backends, which take prompts instead of batches.
 
 _WARM_UP = 4  # prompts
 
@@ -313,7 +313,7 @@ def load_generator(
         raise HarnessError(problem, "input", f"set engine.backend: {able}, or declare a harness command")
     counts_tokens = bool(prepared.read("use_token_latencies"))
     streaming = counts_tokens and request.scenario != "Offline"
-    # A text answer is timed as a whole if the round says so, and any answer by a LoadGen older than 4.1.
+    # Text answers are timed as a whole if the round says so; all answers are, if LoadGen is older than 4.1.
     if not (counts_tokens or prepared.read("infer_token_latencies", unseen=True) or benchmark.write_text):
         raise HarnessError(
             f"LoadGen does not count tokens for the model {request.model_key}",
@@ -372,8 +372,8 @@ def load_generator(
 
 
 def choose_sampling(own: Mapping[str, Any], ruled: Mapping[str, Any], settings: Mapping[str, Any]) -> Sampling:
-    """Combine the benchmark's ``own`` sampling with the round's rules, which override it, and with the spec's run
-    settings, which override both."""
+    """Combine the benchmark's ``own`` sampling with the round's rules, which override it, and the spec's run settings,
+    which override both."""
     said = {name: int(settings[name]) for name in list_options(TokenOptions) if settings.get(name)}
     values = {**own, **ruled, **said}
     known = {field.name for field in fields(Sampling)}

@@ -56,7 +56,7 @@ def execute(request: ScoreRequest, _give_up: Callable[[BaseException], None]) ->
 
 
 def _show(show_answers: ShowAnswers, log: AnswerLog, request: ScoreRequest, folder: Path) -> None:
-    """Show the samples in the log; in a rehearsal or a reduced dataset some are missing."""
+    """Show those samples that are in the log; in a rehearsal or a reduced dataset some are missing."""
     wanted = set(request.shown)
     chosen = [(index, data) for index, data in zip(log.indices.tolist(), log.data, strict=True) if str(index) in wanted]
     if chosen:

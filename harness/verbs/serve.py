@@ -1,4 +1,5 @@
-"""``serve``: start a user's server, probe it until it is ready and while runs use it, and keep it until its end."""
+"""``serve``: start a user's server, probe it until it is ready and while runs use it, and keep it running until its
+end."""
 
 from __future__ import annotations
 
@@ -20,11 +21,12 @@ from harness.errors import HarnessError
 from harness.machine.facts import collect_machine_notes
 from harness.verbs.command import LAST_LINE, build_command_environment, find_code_commit, list_secrets
 
-_FIRST, _EVERY = 0.1, 10.0  # seconds between probes, before and after it is ready; they hardly disturb a run
+_FIRST, _EVERY = 0.1, 10.0  # seconds between probes, before and after the server is ready; probes hardly disturb a run
 
 
 def execute(request: ServiceRequest, _give_up: Callable[[BaseException], None]) -> Result:
-    """Serve. values: exit_status, log (the last lines). ``done``: it became ready, and its end was requested."""
+    """Serve. values: exit_status, log (the last lines). ``done``: the server became ready, and its end was
+    requested."""
     began = time.monotonic()
     stop = StopRequest()
     signal.signal(signal.SIGTERM, lambda *_: stop.ask())
@@ -64,7 +66,7 @@ def execute(request: ServiceRequest, _give_up: Callable[[BaseException], None]) 
 
 
 def _refuse_stranger(probe: Ready) -> None:
-    """Refuse if another process answers before the server has started: it would be mistaken for the server."""
+    """Refuse if another process answers before the server has started, since it would be mistaken for the server."""
     place = probe.url or probe.tcp
     if place and not find_unanswered(probe, None):
         fix = "stop it, or let the service listen on {port}, a free port"
@@ -136,14 +138,14 @@ def _problem(probe: Ready, watch: _Watch, ended: GroupEnd, *, asked: bool) -> tu
 
 
 _LONGEST = 10.0  # seconds within which a probe must be answered
-_OVERLAP = 8192  # bytes that are searched again for a line that arrives in pieces
+_OVERLAP = 8192  # bytes that are searched again, in case the line arrives in pieces
 
-# Local, ignoring any proxy in the environment.
+# Probes are local and ignore any proxy in the environment.
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 class WatchedOutput(RotatedOutput):
-    """A server's output that is searched for a line. ``seen``: the line was found."""
+    """A server's output, which is searched for a line. ``seen``: whether the line was found."""
 
     line = b""
     seen = False

@@ -11,19 +11,20 @@ from string import Template
 
 from harness.errors import HarnessError
 
-_PATIENCE = 10.0  # seconds; an endpoint that has not answered by then is still measured
+_PATIENCE = 10.0  # seconds; an endpoint that does not answer within them is still measured
 _MOST = 1 << 20  # maximum bytes read from an answer
 _SHOWN = 6
 
 
-_DIRECT = urllib.request.OpenerDirector()  # follows no redirect, so that only the endpoint receives the key
+_DIRECT = urllib.request.OpenerDirector()  # does not follow redirects, so that only the endpoint receives the key
 for _handler in (urllib.request.HTTPHandler(), urllib.request.HTTPSHandler()):
     _DIRECT.add_handler(_handler)
 
 
 def refuse_other_model(config: Path, environment: Mapping[str, str]) -> None:
-    """``config``: of the Endpoints client, which will run in ``environment``. Raises HarnessError if an endpoint lists
-    its models by the OpenAI protocol, and the client's is not among them. Many endpoints list none."""
+    """``config``: the configuration of the Endpoints client, which will run in ``environment``. Raises HarnessError if
+    an endpoint lists its models by the OpenAI protocol and the client's model is not among them. Many endpoints list
+    none."""
     asked = json.loads(config.read_bytes())
     model, endpoint = asked["model_params"]["name"], asked["endpoint_config"]
     key = Template(endpoint.get("api_key", "")).safe_substitute(environment)

@@ -1,7 +1,7 @@
 """PyTorch diffusion pipelines in the on-disk format of the library diffusers: text encoders, networks that remove noise
 step by step, and a decoder. Each pipeline class, for images or videos, has its own module.
 
-Nothing is built: a run reads the checkpoint. Each stream of each device is a thread with its own pipeline
+Nothing is built, since a run reads the checkpoint. Each stream of each device is a thread with its own pipeline
 (``harness.backends.image_workers``); the streams of a device share their networks.
 """
 
@@ -75,7 +75,7 @@ def load(plan: LoadPlan) -> ImageSession:
 
 
 def _find_bus(device: torch.device) -> str:
-    """Return its PCI address, which telemetry uses."""
+    """Return the device's PCI address, which telemetry uses."""
     found = torch.cuda.get_device_properties(device)
     return f"{found.pci_domain_id:04x}:{found.pci_bus_id:02x}:{found.pci_device_id:02x}.0"
 

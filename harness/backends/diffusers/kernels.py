@@ -1,4 +1,4 @@
-"""Triton kernels that round rows to fp8 on NVIDIA GPUs: a row is read once and stays in registers until its scale is
+"""Triton kernels that round rows to fp8 on NVIDIA GPUs: each row is read once and stays in registers until its scale is
 known."""
 
 # ruff: noqa: N803 - constants of kernels are in capitals, as in Triton's own
@@ -10,7 +10,7 @@ import triton.language as tl
 
 from harness.backends.pytorch.packed_kernels import FP8, gelu
 
-_LARGEST = tl.constexpr(448.0)  # of e4m3
+_LARGEST = tl.constexpr(448.0)  # largest value of e4m3
 _LEAST = tl.constexpr(1e-12)
 
 

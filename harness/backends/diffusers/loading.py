@@ -22,7 +22,7 @@ from harness.errors import HarnessError
 PIPE, SCHEDULER = "checkpoint_pipe", "checkpoint_scheduler"  # folders of MLCommons' checkpoint
 INDEX = "model_index.json"
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16, "fp8": torch.bfloat16}
-"""By precision: the type of values that are not in fp8."""
+"""The type of values that are not in fp8, by precision."""
 _FIX = "set model.path to the folder of a checkpoint in diffusers' (model_index.json) or MLCommons' format"
 
 
@@ -132,7 +132,7 @@ def read_config(folder: Path) -> dict[str, Any]:
 
 
 def require_shared(shared: Mapping[str, np.ndarray], names: tuple[str, ...]) -> None:
-    """Raise HarnessError if the samples do not share the inputs with which their pipeline begins."""
+    """Raise HarnessError if the samples do not share the inputs that start their pipeline."""
     missing = [name for name in names if name not in shared]
     if missing:
         problem = f"the dataset has no {missing[0]} that all samples share"
@@ -141,7 +141,7 @@ def require_shared(shared: Mapping[str, np.ndarray], names: tuple[str, ...]) -> 
 
 # Settings of a pipeline: the benchmark's, overridden by the spec's.
 
-NOT_COMPILED = "none"  # value of the run option compile; others are modes of torch.compile
+NOT_COMPILED = "none"  # a value of the run option compile; the others are modes of torch.compile
 
 
 @dataclass(frozen=True, slots=True)

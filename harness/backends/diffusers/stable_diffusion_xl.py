@@ -31,7 +31,7 @@ from harness.backends.diffusers.loading import (
 from harness.backends.pytorch.packed_operators import ALIGNED, FP8, LARGEST
 from harness.errors import HarnessError
 
-TOKENS = ("input_ids", "input_ids_2")  # of the two text encoders
+TOKENS = ("input_ids", "input_ids_2")  # tokens for each of the two text encoders
 LATENTS = "latents"
 # In order of preference: the first kernel that accepts an input is used.
 ATTENTION = [SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
@@ -145,16 +145,16 @@ class ImagePipeline:
 
 
 def keep_decoder_exact(decoder: Any) -> Any:
-    """Keep the decoder in fp32 if its configuration says that fp16 is insufficient: the pipeline would convert it for
-    each batch, and back."""
+    """Keep the decoder in fp32 if its configuration says that fp16 is insufficient. Otherwise the pipeline would
+    convert it to fp32 and back for each batch."""
     if decoder.dtype == torch.float16 and decoder.config.force_upcast:
         decoder.to(torch.float32)
     return decoder
 
 
 def check_shapes(pipe: Any, shared: Mapping[str, np.ndarray]) -> None:
-    """Check shapes: the pipeline passes the network an image size from its configuration, regardless of the latents'
-    size."""
+    """Check shapes, since the pipeline passes the network an image size from its configuration, regardless of the
+    latents' size."""
     require_shared(shared, (LATENTS, *(f"negative_{name}" for name in TOKENS)))
     config = pipe.unet.config
     wanted = (1, config.in_channels, config.sample_size, config.sample_size)
@@ -171,18 +171,18 @@ KIND = PipelineKind(read_pipe, draw_pipe, ImagePipeline, lower_network)
 
 
 # Linear layers of a network in fp8 (e4m3): weights have a scale per output, inputs one per token, found during the
-# computation. So nothing is calibrated, and a large value reduces the precision of its own token only.
+# computation. So nothing is calibrated, and a large value reduces only the precision of its own token.
 #
 # Everything else is computed in bf16, the type of the products.
 
 _LEFT = ("to_k", "to_v", "to_kv")
-_LEAST = 1e-12  # smallest magnitude for a scale
+_LEAST = 1e-12  # smallest magnitude from which a scale is computed
 Rounded = tuple[torch.Tensor, torch.Tensor]
 """[rows, width] in fp8, and the scale of each row, float32 [rows, 1]."""
 
 
 class LinearFp8(torch.nn.Module):  # type: ignore[misc]  # torch is not type-checked here
-    """Replaces ``linear``. ``alone``: its input is not computed by an operator that could also round it."""
+    """Replaces ``linear``. ``alone``: the operator that computes its input cannot also round it."""
 
     def __init__(self, linear: torch.nn.Linear, *, alone: bool = False) -> None:
         super().__init__()
@@ -214,7 +214,7 @@ class LinearFp8(torch.nn.Module):  # type: ignore[misc]  # torch is not type-che
 
 
 class GatedFp8(torch.nn.Module):  # type: ignore[misc]  # torch is not type-checked here
-    """A layer in which one half gates the other by GELU, and the layer after it."""
+    """A layer whose one half gates the other by GELU, together with the next layer."""
 
     def __init__(self, first: torch.nn.Linear, last: torch.nn.Linear) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
 """Wan 2.2, computed for batches of prompts with the same library calls and tokens as the reference.
 
 A prompt and the negative prompt pass through the text encoder; two networks remove noise, the first while there is much
-of it; the decoder turns the result into frames. All of it is timed.
+noise; the decoder turns the result into frames. All of it is timed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from harness.errors import HarnessError
 
 TOKENS = ("input_ids", "attention_mask")
 LATENTS = "latents"
-NETWORKS = ("transformer", "transformer_2")  # for much noise, and for little
+NETWORKS = ("transformer", "transformer_2")  # for high noise, and for low noise
 
 
 def read_pipe(checkpoint: PipelineFolder, dtype: torch.dtype) -> Any:
@@ -126,7 +126,8 @@ class VideoPipeline:
 
 
 def check_shapes(pipe: Any, shared: Mapping[str, np.ndarray]) -> None:
-    """Check shapes: latents determine the length and size of a video, and the network processes patches of them."""
+    """Check shapes, since latents determine the length and size of a video, and the network processes them in
+    patches."""
     require_shared(shared, (LATENTS, *(f"negative_{name}" for name in TOKENS)))
     config, found = pipe.transformer.config, shared[LATENTS].shape
     patch = (1, 1, *config.patch_size)

@@ -41,8 +41,8 @@ def load(plan: GenerationPlan) -> Generator:
 
 # Several client processes share the streams of a run if one core cannot read them all. LoadGen stays in this process.
 #
-# Each uses the same servers, has its share of the requests in flight, and receives prompts while it has room, the least
-# busy one first. It reports back through its pipe.
+# All of them use the same servers. Each has its share of the requests in flight and receives prompts while it has room,
+# the least busy process first. Each reports back through its pipe.
 
 _STREAMS = 1024  # streams that one core reads with time to spare
 _ENDS = 60.0  # seconds that a process may take to close its connections
@@ -75,11 +75,11 @@ class Process:
         self._thread.start()
 
     def send(self, *message: Any) -> None:
-        with self._lock, suppress(OSError):  # it has ended, which the thread that follows it reports
+        with self._lock, suppress(OSError):  # the process has ended; the thread that follows it reports that
             self._pipe.send(message)
 
     def wait(self) -> Any:
-        """Wait for its answer. Raises HarnessError if that is an error, or the process has ended."""
+        """Wait for the process's answer. Raises HarnessError if the answer is an error, or the process has ended."""
         found = self._answers.get()
         if isinstance(found, HarnessError):
             self._answers.put(found)  # a second request gets the same answer
@@ -87,7 +87,7 @@ class Process:
         return found
 
     def end(self, patience: float = 0.0) -> None:
-        """End the process. ``patience``: seconds for it to end by itself."""
+        """End the process. ``patience``: seconds that it has to end by itself."""
         self.send("close")
         end_process(self._process, patience)
         self._thread.join()
@@ -181,7 +181,7 @@ class Clients:
 
     def lose(self, process: Process, lost: HarnessError) -> None:
         self._stop(process, lost)
-        for identity in list(process.flight):  # after the first failure nothing is added
+        for identity in list(process.flight):  # after the first failure no prompt is added
             self._plan.failed(identity, lost)
         self._dispatch()
 
@@ -194,7 +194,7 @@ class Clients:
                 other.send("stop", error.problem, error.problem_class, error.fix)
 
     def _dispatch(self) -> None:
-        """Send as many prompts as there is room for; after a failure, answer them."""
+        """Send as many prompts as there is room for; after a failure, fail all waiting prompts instead."""
         while True:
             with self._lock:
                 if not self._waiting:

@@ -24,7 +24,7 @@ from harness.errors import HarnessError
 from harness.run.tokens import MESSAGES, GenerationPlan, Sampling, Spoken, StopSequence, Tokenized
 
 _CONNECT = 30.0  # seconds
-_LOOKING = 30.0  # seconds for a server to list its models
+_LOOKING = 30.0  # seconds that a server has to list its models
 _MOST = 1 << 20  # tokens after which an answer of unlimited length counts as endless
 _LLAMA, _SGLANG = "/props", "/get_server_info"
 _VERSIONS = {  # paths of servers' versions: vLLM and trtllm-serve
@@ -32,10 +32,10 @@ _VERSIONS = {  # paths of servers' versions: vLLM and trtllm-serve
     _LLAMA: "build_info",
     _SGLANG: "version",
 }
-_MOST_EVENTS = 256  # in the answer to a probe, which requests a few tokens
+_MOST_EVENTS = 256  # limit for the answer to a probe, which requests a few tokens
 _SHARED = re.compile(r'^vllm:cache_config_info\{.*enable_prefix_caching="True"', re.MULTILINE)
-_ALL = -1  # all tokens, as a number of likeliest ones
-_ENDED = ("stop", "length")  # with others the server gave up:
+_ALL = -1  # value of top_k that allows all tokens
+_ENDED = ("stop", "length")  # with any other reason the server gave up
 _UNSHARE = (
     "start it with --no-enable-prefix-caching (vLLM), --disable-radix-cache (SGLang) or enable_block_reuse: false "
     "(trtllm-serve); in the open division run.options.prefix_caching: true allows it"
@@ -111,7 +111,7 @@ class Client:
         self._loop.post(self._admit, identity, row)
 
     def stop(self, error: HarnessError) -> None:
-        """End requests in flight, and those still to be submitted, with an error from elsewhere."""
+        """End requests in flight, and those still to be submitted, with an error that occurred elsewhere."""
         self._loop.post(self._stop, error)
 
     def close(self) -> None:
@@ -194,8 +194,8 @@ class Client:
         return served, versions
 
     async def _probe(self) -> Mapping[str, Any]:
-        """Probe the first replica's capabilities: all replicas are the same server. Each request has its own
-        connection: llama.cpp closes one after a stream, although it announced keep-alive."""
+        """Probe the capabilities of the first replica, since all replicas are the same server. Each request has its own
+        connection, because llama.cpp closes one after a stream although it announced keep-alive."""
         url, timeout = self._server.urls[0], aiohttp.ClientTimeout(total=self._server.idle)
 
         async def post(asked: Mapping[str, Any]) -> tuple[int, bytes]:
@@ -217,7 +217,7 @@ class Client:
         return found
 
     async def _find_sharing(self, url: str) -> bool:
-        """Find out if the server reports it: vLLM in its metrics, SGLang in its arguments."""
+        """Find out if the server shares computation: vLLM reports it in its metrics, SGLang in its arguments."""
         if _SHARED.search(await self._peek(url, "/metrics")):
             return True
         with suppress(ValueError, AttributeError):
@@ -324,7 +324,7 @@ class Client:
             answer = await replica.wires.ask(body, partial(self._report_first, identity))
         else:
             answer = Answer().add_all([decode_event(await self._post(replica.url, body))])
-        if answer.model not in ("", self._model) and not answer.model.startswith(f"{self._model}@"):  # its revision
+        if answer.model not in ("", self._model) and not answer.model.startswith(f"{self._model}@"):  # a revision
             problem = f"the answer is of model {answer.model}, not {self._model}"
             raise self._server.explain(replica.url, problem, "find out why the server's model changed, then run again")
         if answer.cached and not self._server.shares:
@@ -346,14 +346,14 @@ class Client:
         self._plan.first(identity, answer.tokens[:1] or self._encode_first(answer))
 
     def _encode_first(self, answer: Answer) -> list[int]:
-        """Encode the first token, whose id only an accuracy run reads."""
+        """Encode the first token; only an accuracy run reads its id."""
         return self._texts.encode(answer.text)[:1] if self._texts and self._plan.logged else [0]
 
     async def _count(
         self, url: str, answer: Answer, stop: StopSequence | None
     ) -> Sequence[int] | int | Spoken | Tokenized:
-        """Count the tokens of an answer: only their number if they are not read and the server reports it; for
-        messages, those of their text."""
+        """Return the tokens of an answer, or only their number if nobody reads them and the server reports it. For
+        messages, return the text with that number."""
         if self._whole:
             if not answer.counted:
                 fix = "use a server that reports `usage` with an answer"

@@ -21,11 +21,11 @@ from harness.run.tokens import MESSAGES, GenerationPlan, read_extra
 
 _LINES, _END = 8, 4096  # lines of a server's output shown with a failure; bytes read for them
 _LAST_WORDS = 2.0  # maximum seconds, once, for a dying server's last lines to reach its log
-_STILL = 0.3  # seconds without a new line that mean the end of the output
+_STILL = 0.3  # seconds without a new line after which the output counts as complete
 _SAID = 300  # characters of a server's own message
 _HIDDEN = "[key]"
 _IDS_WANTED = "return_token_ids"
-_TEXT = frozenset({"str", "string", "text"})  # types of prompt that a server reports as required if it got numbers
+_TEXT = frozenset({"str", "string", "text"})  # prompt types that a server reports as required if it received numbers
 # Request fields outside the protocol, which a server may not know.
 _FIELDS = (
     *("min_tokens", "stop_token_ids", "ignore_eos", "top_k", "min_p", "stream_options", "include_stop_str_in_output"),
@@ -37,7 +37,7 @@ _FIELDS = (
 class Server:
     """``urls``: one per replica, without a trailing slash. ``model``: "" for the only one served. ``token_ids``:
     answers contain token ids; ``prompt_ids``: prompts are sent as token ids although answers are texts; ``probed``:
-    neither is declared, so a probe decides. ``fields``: of each request, in the form that this server requires.
+    neither is declared, so a probe decides. ``fields``: those of each request, in the form that this server requires.
     ``timeout``: maximum seconds for an answer, ``idle``: between two pieces of one. ``shares``: computation for a
     prompt may be reused for others with the same prefix."""
 
@@ -77,7 +77,7 @@ class Server:
 
     def refuse_status(self, url: str, status: int, said: str) -> HarnessError:
         """Raise the error for an HTTP status other than 200."""
-        if status in (401, 403):  # its text may repeat the key
+        if status in (401, 403):  # the server's text may repeat the key
             fix = "renew the key in the variable set as run.options.api_key_env"
             return self.explain(url, f"the server rejected the API key (HTTP {status})", fix, "input")
         quoted = f": {' '.join(said.split())[:_SAID]}" if said.strip() else ""
@@ -124,7 +124,7 @@ def _await_last_words(log: str) -> None:
     end = time.monotonic() + _LAST_WORDS
     last, since = [-1], time.monotonic()
     while log and time.monotonic() < min(end, since + _STILL):
-        with suppress(FileNotFoundError):  # its parts alternate
+        with suppress(FileNotFoundError):  # the log's parts alternate
             sizes = [entry.stat().st_size for entry in Path(log).iterdir()]
             if sizes != last:
                 last, since = sizes, time.monotonic()
@@ -173,11 +173,11 @@ def _read_key(variable: str) -> str:
 # Capabilities of a server, probed with requests of two tokens before the run: prompts and answers as token ids, the
 # count of an answer's tokens, min_tokens.
 
-_PROMPT = (1, 2, 3)  # token ids in every vocabulary
+_PROMPT = (1, 2, 3)  # token ids that every vocabulary has
 _SHORT = 2  # tokens of an answer
 _TRIES = 4
 _REFUSED = (400, 422)
-# Fields that do not change answers: those that a server refuses are omitted. The run checks the minimum length.
+# These fields do not change answers, so those that a server refuses are omitted. The run checks the minimum length.
 _OPTIONAL = (_IDS_WANTED, "detokenize", "stream_options", "min_tokens")
 
 Post = Callable[[Mapping[str, Any]], Awaitable[tuple[int, bytes]]]
@@ -187,8 +187,8 @@ async def probe(server: Server, usual: Mapping[str, Any], post: Post) -> tuple[S
     """Return the server with its probed capabilities, and the observations. ``usual``: the fields of each request
     except the prompt.
 
-    A server that fails, or refuses more than fields, is returned unchanged: the run meets the same error and reports
-    it.
+    A server that fails, or refuses more than fields, is returned unchanged, since the run will meet the same error and
+    report it.
     """
     fields: dict[str, Any] = {}
     ids, least = not server.chat, "min_tokens" in usual

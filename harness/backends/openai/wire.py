@@ -16,7 +16,7 @@ import msgspec
 
 from harness.errors import HarnessError
 
-# Parse a server's answers, the events of a stream or one document, as far as a run needs.
+# Parse a server's answers, which are the events of a stream or one document, as far as a run needs them.
 
 _DATA, _CLOSING = b"data:", b"[DONE]"
 
@@ -45,7 +45,7 @@ class Choice(msgspec.Struct, gc=False):
 
 
 class PromptDetails(msgspec.Struct, gc=False):
-    """``cached_tokens``: the prompt's tokens whose computation was reused from another prompt."""
+    """``cached_tokens``: how many tokens of the prompt reuse the computation of another prompt."""
 
     cached_tokens: int | None = 0
 
@@ -90,7 +90,7 @@ def read_events(lines: bytes) -> tuple[list[Event], bool]:
     except msgspec.DecodeError:
         if any(data.strip() == _CLOSING for data in found):
             raise refuse_second() from None
-        return [decode_event(data.strip()) for data in found], closed  # one of them raises the error
+        return [decode_event(data.strip()) for data in found], closed  # decoding one of the events raises the error
 
 
 def refuse_second() -> HarnessError:
@@ -156,11 +156,11 @@ class Answer:
 
 
 _REUSED = 2.0  # seconds after which the server may be closing an idle connection
-_MANY = 16  # pieces stored before parsing, so that a long answer neither fills memory nor delays others at its end
+_MANY = 16  # pieces stored before parsing, so that a long answer does not fill memory, or delay others at its end
 
 
 class SilentError(Exception):
-    """A stream that stalled, or lasted, too long. ``between``: it stalled between two pieces."""
+    """A stream that stalled or lasted for too long. ``between``: whether it stalled between two pieces."""
 
     def __init__(self, *, between: bool) -> None:
         super().__init__()
@@ -207,7 +207,7 @@ class Stream(asyncio.Protocol):
         self._seen = (0, 0)
         self.began = self.moved = 0.0
         self.open = True
-        self.dropped = False  # by the server, without notice, soon after an answer
+        self.dropped = False  # the server closed it without notice, soon after an answer
 
     def ask(self, request: bytes, first: Callable[[Answer], None]) -> asyncio.Future[Answer]:
         """Send a request. ``first``: called with the answer once its first token has arrived."""
@@ -219,8 +219,8 @@ class Stream(asyncio.Protocol):
         return self._asked
 
     def check(self, now: float) -> None:
-        """End an answer that takes too long. Data since the last check is dated now, which saves reading the clock for
-        each piece."""
+        """End an answer that takes too long. Data since the last check counts as received now, which saves reading the
+        clock for each piece."""
         seen = (self._reads, len(self._parts))
         if seen != self._seen:
             self._seen, self.moved = seen, now
@@ -236,7 +236,7 @@ class Stream(asyncio.Protocol):
     # Called by the event loop.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one, but not a subclass
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's transport is one, but not a subclass
 
     def data_received(self, data: bytes) -> None:
         self._parts.append(data)
@@ -315,8 +315,9 @@ class Stream(asyncio.Protocol):
 
 @dataclass(slots=True)
 class Wires:
-    """The connections to one replica. ``busy``: those waiting for an answer. If the server closes connections after an
-    answer without notice, as llama.cpp's does, a new prompt may meet a closed one; from then on none is used twice."""
+    """The connections to one replica. ``busy``: connections that wait for an answer. If the server closes connections
+    after an answer without notice, as llama.cpp's does, a new prompt may meet a closed connection; from then on no
+    connection is reused."""
 
     url: str
     path: str
@@ -392,13 +393,13 @@ class Wires:
 LAST_CHUNK = b"0\r\n\r\n"
 _LINE = b"\r\n"
 _END = b"\r\n\r\n"
-_BEGINS, _ENDS = b"\r\ndata: ", b"\n\n\r\n"  # the bytes around a chunk's event
+_BEGINS, _ENDS = b"\r\ndata: ", b"\n\n\r\n"  # the bytes around the event in a chunk
 _DONE = b"e\r\ndata: [DONE]"
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Head of an answer. ``size``: its bytes. ``length``: of the body; -1 if its chunks or the closing of the
+    """Head of an answer. ``size``: bytes of the head. ``length``: bytes of the body; -1 if chunks or the end of the
     connection delimit it."""
 
     status: int
@@ -435,8 +436,8 @@ class Body:
         self.head = head
         self.whole = head.length == 0 and not head.chunked
         self._left = head.length
-        self._rest = b""  # of an incomplete chunk
-        self._line = b""  # of an incomplete line
+        self._rest = b""  # start of an incomplete chunk
+        self._line = b""  # start of an incomplete line
         self._closed = False
 
     def read_events(self, data: bytes) -> list[Event]:

@@ -30,7 +30,7 @@ _CHECK = "check the program with torch.export.load(…).module()"
 
 
 def build_engine(name: str, kind: str, plan: BuildPlan) -> BackendEngine:
-    """Build the engine. ``kind``: of device, "cpu" or "cuda". Raises HarnessError with PyTorch's error for the
+    """Build the engine. ``kind``: the kind of device, "cpu" or "cuda". Raises HarnessError with PyTorch's error for the
     program."""
     _require_compiler()
     program = _read_program(plan.model, kind)
@@ -97,8 +97,8 @@ class LoweredProgram(torch.nn.Module):  # type: ignore[misc]  # torch is not typ
     """The program in its precision: flat inputs in, flat outputs out, floats among them as float32.
 
     Weights are stored in that precision. Autocast keeps fp32 for operators that need it, such as a softmax. On a GPU,
-    volumes and their kernels have the channels last, as cuDNN's convolutions compute: otherwise it would convert the
-    layout around each of them. Inductor does the same for images itself.
+    volumes and their kernels have the channels last, as cuDNN's convolutions compute: otherwise cuDNN would convert the
+    layout around each convolution. Inductor does the same for images itself.
     """
 
     def __init__(self, program: Any, dtype: torch.dtype, kind: str) -> None:
@@ -106,7 +106,7 @@ class LoweredProgram(torch.nn.Module):  # type: ignore[misc]  # torch is not typ
         self.inner = _without_type_checks(program.module()).to(dtype)
         self._spec, self._dtype, self._kind = program.call_spec.in_spec, dtype, kind
         if kind == "cuda":
-            self.inner.to(memory_format=torch.channels_last_3d)  # of tensors with five axes only
+            self.inner.to(memory_format=torch.channels_last_3d)  # affects only tensors with five axes
 
     def forward(self, *flat: torch.Tensor) -> list[torch.Tensor]:
         given = [tensor.to(self._dtype) if tensor.is_floating_point() else tensor for tensor in flat]
@@ -126,7 +126,7 @@ def _put_channels_last(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _without_type_checks(module: Any) -> Any:
-    """Drop type checks: a program that converts its inputs checks for their traced types, which a precision changes."""
+    """Drop type checks: a program that converts its inputs checks their traced types, and a precision changes those."""
     for node in list(module.graph.nodes):
         if node.target is torch.ops.aten._assert_tensor_metadata.default:
             module.graph.erase_node(node)
@@ -163,11 +163,11 @@ def _describe_inputs(program: Any, plan: BuildPlan, *, half_inputs: bool) -> lis
 def _trace(
     module: LoweredProgram, samples: Sequence[Sample], size: int, largest: int, kind: str, *, collated: bool
 ) -> torch.export.ExportedProgram:
-    """``size``: of the batches, 0 for any up to ``largest``. Free axes of the program stay free; ``collated``: the
-    first axes too, each independently."""
+    """``size``: the batch size, 0 for any up to ``largest``. Free axes of the program stay free. ``collated``: the
+    first axes are free too, each independently."""
     batch = torch.export.Dim.AUTO
     if not collated:
-        batch = None if size else torch.export.Dim("batch", min=1, max=largest)  # it refuses a range with one value
+        batch = None if size else torch.export.Dim("batch", min=1, max=largest)  # a Dim refuses a range with one value
     given, free = [], []
     for first, shape, dtype in samples:
         extents = [_hint(n) for n in shape]
@@ -203,7 +203,7 @@ def _describe_outputs(traced: Any, program: Any, size: int) -> tuple[Tensor, ...
 
 
 def _settings(kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    # Headers are not precompiled: only this build would use them.
+    # Headers are not precompiled, since only this build would use them.
     settings: dict[str, Any] = {
         "freezing": PytorchEngineOptions(options).freeze_weights,
         "cpp_cache_precompile_headers": False,

@@ -32,7 +32,7 @@ def load(plan: LoadPlan) -> PyTorchSession | PackedCpuSession:
 
 
 def read_engine(folder: Path, name: str) -> BackendEngine:
-    """Read an engine. Raises HarnessError if it was built by another version, whose libraries it needs."""
+    """Read an engine. Raises HarnessError if another version built it, since it needs that version's libraries."""
     engine = BackendEngine.read(folder, name)
     if engine.version != find_version():
         problem = f"the engine was built by PyTorch {engine.version}, but {find_version()} is installed"
@@ -62,7 +62,7 @@ class PyTorchSession(StreamSession):
             model.close()
 
     def _begin(self, stream: int) -> None:
-        """Set the OpenMP threads of the calling thread, which stay on its processors."""
+        """Set the number of OpenMP threads of the calling thread; they stay on its processors."""
         torch.set_num_threads(self._places[stream].threads)
 
     def _run(self, stream: int, rows: Rows) -> Outputs:

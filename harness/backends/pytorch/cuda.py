@@ -61,7 +61,7 @@ def load(plan: LoadPlan) -> CudaSession | CollatedCudaSession | PackedCudaSessio
 
 
 class LoadedProgram:
-    """An engine on one device. All streams share one copy of the weights: batches are enqueued one by one."""
+    """An engine on one device. All streams share one copy of the weights, since batches are enqueued one by one."""
 
     capturable = True
 
@@ -150,8 +150,8 @@ class BoundProgram:
 
 
 def _make_pool() -> Any:
-    """Create a memory pool that is never freed: captured graphs compute in it, and PyTorch aborts if it is collected
-    while another pool is in use, or during a capture."""
+    """Create a memory pool that is never freed, since captured graphs compute in it, and PyTorch aborts if it is
+    collected while another pool is in use, or during a capture."""
     pool = torch.cuda.MemPool()
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(pool))
     return pool
@@ -161,9 +161,9 @@ def _count_refusals(device: int) -> int:
     return int(torch.cuda.memory_stats(device).get("num_ooms", 0))
 
 
-# Compiled programs on GPUs whose batches are created during the run: their shapes differ, so there are no permanent
-# buffers and no graphs. Each stream's thread creates a batch, copies it and waits for its outputs; while one thread
-# creates a batch, another's is computed.
+# Compiled programs on GPUs, with batches that are created during the run. Their shapes differ, so there are no
+# permanent buffers and no graphs. Each stream's thread creates a batch, copies it and waits for its outputs; while one
+# thread creates a batch, another's is computed.
 
 
 class CollatedCudaSession(StreamSession):

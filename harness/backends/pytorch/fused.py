@@ -114,7 +114,7 @@ class FusedAnswers:
         self._tensors = [tensor.contiguous() for tensor in tensors]
 
     def list_addresses(self) -> list[tuple[int, int]]:
-        """List the address and number of elements of each."""
+        """List the address and the number of elements of each tensor."""
         return [(tensor.data_ptr(), tensor.numel()) for tensor in self._tensors]
 
     def release(self) -> None:

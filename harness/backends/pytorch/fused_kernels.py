@@ -111,7 +111,7 @@ def _cross(
     EARLY: tl.constexpr, FLATTEN: tl.constexpr,
 ):  # fmt: skip
     """``near``: the first values, ``old``: those of the previous layer. EARLY: they are read before the product is
-    computed, so that they arrive meantime."""
+    computed, so that they arrive in the meantime."""
     across = tl.cdiv(N, BN)
     factor = tl.load(scale) * tl.load(weight_scale)
     inverse = 1.0 / tl.load(scale_out)

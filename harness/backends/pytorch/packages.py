@@ -1,4 +1,5 @@
-"""Call compiled packages through AOTInductor's C interface: addresses and a stream in, tensor handles out.
+"""Call compiled packages through AOTInductor's C interface, which takes addresses and a stream and returns tensor
+handles.
 
 The interface is declared in torch/csrc/inductor/aoti_runtime/interface.h and aoti_torch/c/shim.h, which PyTorch keeps
 compatible. Calls release the interpreter lock.
@@ -66,7 +67,7 @@ class Answers:
         self._handles = handles
 
     def list_addresses(self) -> list[tuple[int, int]]:
-        """List the address and number of elements of each."""
+        """List the address and the number of elements of each tensor."""
         found = []
         for handle in self._handles:
             address, count = ctypes.c_void_p(), ctypes.c_int64()
@@ -127,7 +128,7 @@ class CompiledModel:
         self._folder.cleanup()
 
     def _tensor(self, blob: Blob) -> int | None:
-        """Create a handle that the run takes over."""
+        """Create a handle, which the run then owns."""
         address, shape, dtype = blob
         sizes = (ctypes.c_int64 * len(shape))(*shape)
         strides = (ctypes.c_int64 * len(shape))(*(prod(shape[axis + 1 :]) for axis in range(len(shape))))
@@ -157,7 +158,7 @@ def read_host(address: int, count: int, dtype: str, shape: tuple[int, ...]) -> n
 @cache
 def _share_runtime() -> None:
     """Make packages use this process's C++ library. If the compiler had only the static library, a package contains a
-    copy whose locales do not match the process's: its first regular expression crashes."""
+    copy whose locales do not match the process's, and its first regular expression crashes."""
     with suppress(OSError):  # libc++, or everything static
         ctypes.CDLL("libstdc++.so.6", ctypes.RTLD_GLOBAL)
 

@@ -1,7 +1,8 @@
-"""Engines for packed samples (harness.run.packing): programs whose batches have a number of tokens and of samples.
+"""Engines for packed samples (harness.run.packing). The batches of their programs have a number of tokens and a number
+of samples.
 
-An engine is the program with its weights. Loading adapts it to the device: operators are fused, and on GPUs several
-sizes are captured as CUDA graphs; a batch uses the next larger one.
+An engine is the program with its weights. Loading adapts it to the device. Operators are fused, and on GPUs several
+sizes are captured as CUDA graphs; a batch uses the next larger size.
 """
 
 from __future__ import annotations
@@ -163,7 +164,7 @@ def choose_sizes(tokens: int, samples: int) -> list[GraphSize]:
 
 
 class CapturedProgram:
-    """A program on one GPU as graphs, which computes one batch at a time."""
+    """A program on one GPU, captured as graphs; it computes one batch at a time."""
 
     def __init__(self, program: PackedProgram, tokens: int, samples: int) -> None:
         self.sizes = choose_sizes(tokens, samples)
@@ -175,7 +176,7 @@ class CapturedProgram:
         self.outputs: list[list[torch.Tensor]] = []
         pool = torch.cuda.graph_pool_handle()
         torch.cuda.synchronize(program.device)
-        for size in reversed(self.sizes):  # the largest first: the others fit in its memory
+        for size in reversed(self.sizes):  # the largest first, since the others fit in its memory
             self._capture(size, pool)
         self.graphs.reverse()
         self.outputs.reverse()

@@ -148,7 +148,7 @@ def _multiply(
     N: tl.constexpr, K: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr,
     PROGRAMS: tl.constexpr, PARTS: tl.constexpr, FLATTEN: tl.constexpr, ACTIVATION: tl.constexpr, BIAS: tl.constexpr,
 ):  # fmt: skip
-    """Persistent kernel: a program computes tile after tile, in an order in which concurrent tiles share rows."""
+    """Persistent kernel. Each program computes tile after tile, in an order that lets concurrent tiles share rows."""
     across = tl.cdiv(N, BN)
     down = tl.cdiv(rows, BM)
     factor = tl.load(scale_left) * tl.load(scale_right)
@@ -160,7 +160,7 @@ def _multiply(
         y = first + (tile % (GROUP * across)) % tall
         x = (tile % (GROUP * across)) // tall
         sums = tl.zeros([BM, BN], tl.float32)
-        for step in range(tl.cdiv(K, BK)):  # beyond the last, zeros are loaded
+        for step in range(tl.cdiv(K, BK)):  # beyond the end of a tensor, zeros are loaded
             a = left.load([y * BM, step * BK])
             b = right.load([x * BN, step * BK])
             sums = tl.dot(a, b.T, sums)

@@ -1,4 +1,4 @@
-"""Lower packed programs for computation: in their precision, with related operators fused.
+"""Lower packed programs for computation, in their precision and with related operators fused.
 
 ``quantize_linears`` is another lowering: matrix products in fp8, with calibrated scales.
 """
@@ -23,7 +23,7 @@ from harness.run.packing import BOUNDS
 
 _ATEN, _PACKED = torch.ops.aten, torch.ops.packed
 _KEPT = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16, "fp8": torch.float16}
-"""By precision: the type of values that are not in fp8."""
+"""The type of values that are not in fp8, by precision."""
 
 
 def is_packed(program: torch.export.ExportedProgram) -> bool:
@@ -117,7 +117,7 @@ def _is_lone_product(node: Any) -> bool:
 
 
 def find_linears(module: torch.fx.GraphModule) -> list[torch.fx.Node]:
-    """Find products that fp8 can compute: with constant weights and a bias, and sizes that cuBLAS supports."""
+    """Find products that can be computed in fp8: they have constant weights, a bias, and sizes that cuBLAS supports."""
     found = []
     for node in module.graph.nodes:
         if node.target is _ATEN.linear.default and len(node.args) == 3 and node.args[1].op == "get_attr":

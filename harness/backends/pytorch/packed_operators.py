@@ -15,8 +15,8 @@ import torch
 from torch.nn import functional
 
 FP8 = torch.float8_e4m3fn
-LARGEST = 448.0  # of e4m3
-ALIGNED = 16  # cuBLAS supports fp8 if both extents of the weights are multiples of it
+LARGEST = 448.0  # largest value of e4m3
+ALIGNED = 16  # cuBLAS supports fp8 if both extents of the weights are multiples of this
 
 
 def _load_kernels() -> Any:
@@ -121,5 +121,5 @@ def linear_gelu_fp8(
 
 
 def choose_scale(most: Any) -> torch.Tensor:
-    """Choose the scale for values of at most this magnitude."""
+    """Choose the scale for values up to this magnitude."""
     return torch.tensor(max(float(most), 1e-12) / LARGEST, dtype=torch.float32)

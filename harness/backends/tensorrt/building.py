@@ -26,7 +26,7 @@ from harness.errors import HarnessError
 from harness.machine.facts import count_usable_cores
 from harness.quantization.floats import make_typed_model
 
-# Optimisation profiles: the shapes for which an engine is built, and the profile that a batch uses.
+# Optimisation profiles: the shapes that an engine is built for, and the profile that a batch uses.
 
 FREE = -1
 
@@ -95,7 +95,7 @@ def parse_numbers(name: str, text: str) -> list[int]:
 def find_profile(
     profiles: Sequence[Profile], batch: int, shapes: Iterable[Sequence[int]], samples: Iterable[Sequence[int]]
 ) -> int:
-    """Return the number of the tightest profile for a batch of samples of these shapes; -1 if none fits."""
+    """Return the number of the tightest profile that fits a batch of such samples; -1 if there is none."""
     pairs = list(zip(shapes, samples, strict=True))
     holding = [
         (profile.length, profile.batch, number)
@@ -161,7 +161,7 @@ def build_engine(flavour: Flavour, plan: BuildPlan) -> BackendEngine:
 
 
 def _device() -> Device | None:
-    """Find the device for which an engine is built; None without a GPU."""
+    """Find the device that an engine is built for; None without a GPU."""
     try:
         return Device(0) if count_devices() else None
     except CudaError as error:
@@ -171,7 +171,7 @@ def _device() -> Device | None:
 def _builder(flavour: Flavour, log: Log) -> Any:
     try:
         return flavour.trt.Builder(log.logger)
-    except TypeError as error:  # the bindings' error if the library created none
+    except TypeError as error:  # the bindings raise this if the library created no object
         problem = f"the builder of TensorRT {flavour.version} failed to start: {log.last()}"
         raise HarnessError(problem, "missing", "it needs an NVIDIA GPU and its driver: check nvidia-smi") from error
 
@@ -193,7 +193,7 @@ def load_plugins(flavour: Flavour, log: Log, options: TensorrtEngineOptions) -> 
     for path in paths:
         if not path.is_file():
             raise HarnessError(f"plug-in library not found: {path}", "missing", "check engine.options.plugins")
-        if path in _PLUGINS:  # each GPU loads its engine, but a library can be loaded only once
+        if path in _PLUGINS:  # each GPU loads its own engine, but a library can be loaded only once
             continue
         if flavour.trt.get_plugin_registry().load_library(str(path)) is None:
             raise HarnessError(f"TensorRT does not load plug-in {path}: {log.last()}", "backend", "see the child's log")
@@ -281,7 +281,8 @@ def configure(flavour: Flavour, builder: Any, network: Any, plan: BuildPlan) -> 
 
 
 def set_compatibility(flavour: Flavour, config: Any, level: str) -> None:
-    """Set the devices that may run the engine. Raises HarnessError if this version does not have the level."""
+    """Set the devices that may run the engine. Raises HarnessError if this version does not have that compatibility
+    level."""
     if level == "none":
         return
     known = getattr(flavour.trt.HardwareCompatibilityLevel, level.upper(), None)
@@ -292,7 +293,8 @@ def set_compatibility(flavour: Flavour, config: Any, level: str) -> None:
 
 
 def require_batches(inputs: Sequence[Any], outputs: Sequence[Any], batch_size: int) -> None:
-    """Raise HarnessError if an input or output does not begin with the batch axis: its rows would not be samples."""
+    """Raise HarnessError if an input or output does not begin with the batch axis, since its rows would not be
+    samples."""
     if not outputs:
         raise HarnessError("the model has no output", "input", "export or download it again")
     free = any(tuple(tensor.shape)[:1] == (FREE,) for tensor in inputs)
@@ -343,8 +345,8 @@ _TYPE = re.compile(rf"\b({'|'.join(_TYPES)})\b", re.IGNORECASE)
 
 
 def inspect(trt: Any, engine: Any, context: Any) -> dict[str, Any]:
-    """Inspect the engine. ``context``: with its shapes set, without which a dynamic engine does not report formats.
-    Empty if the engine has no information.
+    """Inspect the engine. ``context``: a context whose shapes are set; without one a dynamic engine does not report
+    formats. The result is empty if the engine has no information.
     """
     inspector = engine.create_engine_inspector()
     inspector.execution_context = context

@@ -75,7 +75,7 @@ class TensorRTEngine:
         return BoundEngine(self, shapes, addresses, int(stream), self._shared[int(stream)])
 
     def create_context(self, profile: int, memory: DeviceMemory | None, stream: int = 0) -> Any:
-        """Create a context. ``memory`` None: only for querying shapes."""
+        """Create a context. With ``memory`` None it can only be queried for shapes."""
         context = self._flavour.create_context(self._engine)
         if context is None:
             starved = self._device.get_free_memory() < _LEAST

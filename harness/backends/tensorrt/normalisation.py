@@ -1,7 +1,7 @@
 """Instance normalisation, as in 3D U-Net, for versions of TensorRT that compute it only with a cuDNN 8 plug-in.
 
 It is rewritten as its defining operators, which every version supports. They compute in fp32 whatever the engine's
-precision: fp16 is not accurate enough for a mean over millions of positions, or for squared differences.
+precision, since fp16 is not accurate enough for a mean over millions of positions, or for squared differences.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ OPERATOR = "InstanceNormalization"
 _STEPS = ("mean", "centred", "squared", "variance", "above", "spread", "factor", "scaled", "shifted")
 _INTO = ("ReduceMean", "Sub", "Mul", "Add", "Sqrt", "Div")
 _AXES_AS_INPUT = 18  # the first opset in which ReduceMean takes its axes as an input
-_EPSILON = 1e-5  # the default of the node
+_EPSILON = 1e-5  # the node's default
 _HALVES = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
 
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """``nodes``: names of the nodes that now compute instance normalisation. ``last``: those whose results the rest of
-    the network reads."""
+    """``nodes``: names of the nodes that now compute instance normalisation. ``last``: those with results that the rest
+    of the network reads."""
 
     model: Path
     count: int = 0
@@ -56,7 +56,7 @@ def rewrite_instances(model: Path, folder: Path) -> Rewritten:
 
 def keep_in_fp32(trt: Any, network: Any, config: Any, rewritten: Rewritten) -> None:
     """Set the layers of rewritten nodes to fp32 if the builder may choose their type. Raises HarnessError if the parser
-    renamed them: they would silently compute in a lower precision."""
+    renamed them, since they would silently compute in a lower precision."""
     found = set()
     for number in range(network.num_layers):
         layer = network.get_layer(number)

@@ -29,11 +29,11 @@ _MODULES = {"tensorrt": ("tensorrt", "tensorrt_bindings"), "tensorrt-rtx": ("ten
 _FIRST_FLAGS = 8601  # the parser's flags for instance normalisation
 _FIRST_TYPED = 10
 _LIBRARIES = re.compile(r"lib(nvinfer|nvonnxparser|tensorrt)[^/]*\.so[^/]*$")
-_TABLES = "builder_resource"  # kernels for all devices; a gigabyte that only builds read
+_TABLES = "builder_resource"  # kernels for all devices: a gigabyte that only builds read
 
 
 class Flavour:
-    """An imported TensorRT. ``name``: of the backend."""
+    """An imported TensorRT. ``name``: the backend's name."""
 
     def __init__(self, name: str, module: Any) -> None:
         self.name, self.trt = name, module
@@ -65,9 +65,9 @@ class Flavour:
 
     @cached_property
     def normalises_instances(self) -> bool:
-        """Return True if instance normalisation needs no plug-in. Before 8.6.1 it needs one of cuDNN, after it one by
-        default, and from 10 on none. Asking a library older than the bindings ends the process: 8.6.0 has no such
-        flag."""
+        """Return True if instance normalisation needs no plug-in. Before 8.6.1 it needs a cuDNN plug-in, from then on
+        only by default, and from 10 on never. The library itself is checked as well, because setting a flag that 8.6.0
+        does not have ends the process."""
         return self.strongly_typed or (self._instance_flag is not None and find_library_version() >= _FIRST_FLAGS)
 
     @property
@@ -102,7 +102,7 @@ class Flavour:
         return monitor
 
     def create_context(self, engine: Any) -> Any:
-        """Create a context whose memory we provide; None if the library fails."""
+        """Create a context that uses memory from us; None if the library fails."""
         strategy = getattr(self.trt, "ExecutionContextAllocationStrategy", None)
         if strategy is None:
             return engine.create_execution_context_without_device_memory()
@@ -173,7 +173,7 @@ def _monitor(trt: Any, started: Callable[[int], None], step: Callable[[], None])
                 started(num_steps)
 
         def phase_finish(self, phase_name: str) -> None:
-            """Do nothing: the next phase starts again."""
+            """Do nothing, since the next phase starts again."""
 
         def step_complete(self, phase_name: str, step_number: int) -> bool:  # noqa: ARG002
             if phase_name == self._outermost:
@@ -240,7 +240,7 @@ def _capability(made: Mapping[str, Any], here: Here) -> Reason:
 
 
 def log_of(trt: Any, *, quiet: bool = False) -> Log:
-    """Return this process's only log, emptied: the library always uses the first logger it received."""
+    """Return this process's only log, emptied, since the library always uses the first logger it received."""
     name = str(trt.__name__)
     if name not in _LOGS:
         _LOGS[name] = Log(trt)

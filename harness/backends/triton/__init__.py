@@ -37,7 +37,7 @@ from harness.errors import HarnessError
 from harness.machine.facts import find_distribution_version
 from harness.run.qsl import Arrays, Rows, count_rows
 
-# A session whose batches a server computes: each stream is a thread with its own connection. Batches are sent over HTTP
+# A session whose batches a server computes. Each stream is a thread with its own connection. Batches are sent over HTTP
 # or gRPC; everything else over HTTP.
 
 if TYPE_CHECKING:
@@ -46,7 +46,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ServedWork:
-    """Work of a model since the server's start. ``counters``: by name; ``batches``: size -> number computed."""
+    """The work of a model since the server started. ``counters``: values by name; ``batches``: size -> number
+    computed."""
 
     counters: Mapping[str, float] = field(default_factory=dict)
     batches: Mapping[int, int] = field(default_factory=dict)
@@ -115,7 +116,7 @@ class GrpcConnection:
         self._infer = self._channel.unary_unary(grpc_protocol.METHOD)
 
     def ask(self, head: bytes, arrays: Sequence[np.ndarray]) -> bytes:
-        """Send a request. Raises OSError (TimeoutError if there is no answer in time) and GrpcRefusalError."""
+        """Send a request. Raises OSError (TimeoutError if the answer takes too long) and GrpcRefusalError."""
         message = b"".join([head, *(part for array in arrays for part in self.messages.make_input(array))])
         try:
             answer: bytes = self._infer(message, timeout=self._timeout, wait_for_ready=True)
@@ -204,7 +205,7 @@ class TritonSession(StreamSession):
         if self._sharing:
             self._share(match_samples(samples, self._engine.inputs))
         self._placed += 1
-        if self._placed == 2:  # the first samples were for the warm-up
+        if self._placed == 2:  # the first samples placed were those of the warm-up
             self._before = read_work(self._server)
 
     def close(self) -> None:
@@ -222,7 +223,7 @@ class TritonSession(StreamSession):
         if not self._shared:
             made = [self._server.share(stream, samples, size) for stream in range(self._plan.streams)]
             self._shared = [each for each in made if each is not None]
-            if len(self._shared) < len(made):  # all or none: /dev/shm may be small
+            if len(self._shared) < len(made):  # all or none, since /dev/shm may be small
                 for each in self._shared:
                     each.close()
                 self._shared, self._sharing = [], False

@@ -1,7 +1,7 @@
 """Requests and answers of KServe's inference protocol, version 2, as gRPC messages.
 
-The messages are declared here: the generated classes of NVIDIA's client need a protobuf release that onnx does not
-support.
+The messages are declared here, since the generated classes of NVIDIA's client need a protobuf release that onnx does
+not support.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def make_request_head(
     parts: Sequence[SharedPart] = (),
 ) -> bytes:
     """Encode a request without the bytes of its inputs, which follow (``make_input``) unless ``parts`` locates them in
-    shared memory. ``shapes``: of the inputs, with the batch axis."""
+    shared memory. ``shapes``: the shapes of the inputs, with the batch axis."""
     request = _make_class("Request")(model_name=model, outputs=[{"name": tensor.name} for tensor in outputs])
     for number, (tensor, shape) in enumerate(zip(inputs, shapes, strict=True)):
         said = request.inputs.add(name=tensor.name, datatype=DATATYPES[tensor.dtype], shape=shape)
@@ -76,8 +76,8 @@ def make_request_head(
 
 
 def make_input(array: np.ndarray) -> list[Any]:
-    """Encode an input's bytes without copying them, as parts to be joined: their field, their number in steps of seven
-    bits, and themselves."""
+    """Encode an input's bytes without copying them, as parts to be joined: the field, the number of bytes in groups of
+    seven bits, and the bytes."""
     head, left = bytearray([_RAW_INPUT << 3 | 2]), array.nbytes
     while left > 127:
         head.append(left & 127 | 128)

@@ -186,7 +186,7 @@ def make_request_head(
     parts: Sequence[SharedPart] = (),
 ) -> bytes:
     """Encode a request without the bytes of its inputs, which follow in order unless ``parts`` locates them in shared
-    memory. ``shapes``: of the inputs, with the batch axis."""
+    memory. ``shapes``: the shapes of the inputs, with the batch axis."""
     sizes = [
         int(np.prod(shape)) * np.dtype(tensor.dtype).itemsize for tensor, shape in zip(inputs, shapes, strict=True)
     ]
@@ -216,7 +216,7 @@ def make_request_head(
 
 
 def find_shape(tensor: Tensor, given: tuple[int, ...]) -> tuple[int, ...]:
-    """Find the shape of an input as sent: a single value per sample gets its own axis."""
+    """Find the shape in which an input is sent; a single value per sample gets its own axis."""
     return given if tensor.shape else (*given, 1)
 
 
@@ -285,7 +285,7 @@ _ALIGNED = 64  # bytes
 
 @dataclass(frozen=True, slots=True)
 class SharedPart:
-    """Part of a region for one input, and its bytes used by a request."""
+    """The part of a region that belongs to one input, and the number of bytes that a request uses."""
 
     region: str
     offset: int
@@ -296,8 +296,8 @@ class SharedInputs:
     """Inputs of one stream: a region with room for a batch of every input, as ``arrays``."""
 
     def __init__(self, name: str, samples: Sequence[np.ndarray], batch_size: int, folder: Path = SHARED) -> None:
-        """Create the region. ``samples``: resident ones, for shapes and types. Raises OSError if there is no room:
-        containers often have little shared memory."""
+        """Create the region. ``samples``: the resident samples, for their shapes and types. Raises OSError if there is
+        no room, since containers often have little shared memory."""
         self.name = name
         shapes = [(batch_size, *array.shape[1:]) for array in samples]
         sizes = [int(np.prod(shape)) * array.itemsize for shape, array in zip(shapes, samples, strict=True)]
@@ -307,7 +307,7 @@ class SharedInputs:
         self._path = folder / name
         descriptor = os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
         try:
-            os.posix_fallocate(descriptor, 0, self.size)  # else running out of memory kills the process
+            os.posix_fallocate(descriptor, 0, self.size)  # otherwise running out of memory would kill the process
             self._memory = mmap.mmap(descriptor, self.size)
         except OSError:
             self._path.unlink(missing_ok=True)

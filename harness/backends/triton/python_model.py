@@ -21,8 +21,8 @@ from harness.machine.placement import place_workers
 class TritonPythonModel:
     """One instance of the model, in its own process.
 
-    Arrays are exchanged by DLPack: the server's ``as_numpy`` and ``Tensor``, built for NumPy 1, read the strides and
-    size of a NumPy 2 array as 0.
+    Arrays are exchanged by DLPack, since the server's ``as_numpy`` and ``Tensor``, built for NumPy 1, read the strides
+    and size of a NumPy 2 array as 0.
     """
 
     def initialize(self, arguments: Mapping[str, str]) -> None:
@@ -31,7 +31,7 @@ class TritonPythonModel:
         if arguments["model_instance_kind"] == "GPU":
             choose_device(int(arguments["model_instance_device_id"]))
         else:
-            # Instance names consist of their group and their number in it.
+            # The name of an instance consists of its group and its number in that group.
             number = int(arguments["model_instance_name"].rpartition("_")[2])
             place = place_workers(served["instances"], served["threads"])[number]
             pin_thread_near(place.node, place.processors)

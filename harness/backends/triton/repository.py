@@ -18,14 +18,14 @@ from harness.errors import HarnessError
 from harness.machine.placement import WorkerPlace, place_workers
 
 MODEL = "model"
-SERVED = "served"  # parameter with the engine that our code in the Python backend loads
+SERVED = "served"  # parameter that tells our code in the Python backend which engine to load
 _PYTHON = "from harness.backends.triton.python_model import TritonPythonModel as TritonPythonModel\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSettings:
-    """Settings of a model in a run. ``instances``: per device, or in total without devices; ``places``: of instances on
-    processors, with their threads; ``threads``: from the run, 0 for a share; ``devices``: GPUs by number."""
+    """Settings of a model in a run. ``instances``: number per device, or in total without devices; ``places``: each
+    instance's processors and threads; ``threads``: the run's setting, 0 for a share; ``devices``: GPUs by number."""
 
     instances: int
     threads: int
@@ -73,7 +73,7 @@ def _read_sizes(text: str, largest: int) -> tuple[int, ...]:
 
 
 def write_repository(root: Path, engine: BackendEngine, folder: Path, settings: ModelSettings) -> None:
-    """Write the repository to ``root``. ``folder``: of the engine."""
+    """Write the repository to ``root``. ``folder``: the engine's folder."""
     version = root / MODEL / "1"
     version.mkdir(parents=True)
     if engine.settings["served_by"] == "python":
@@ -84,7 +84,7 @@ def write_repository(root: Path, engine: BackendEngine, folder: Path, settings: 
 
 
 def render_config(engine: BackendEngine, folder: Path, settings: ModelSettings) -> str:
-    """Render config.pbtxt. ``folder``: of the engine, from which our code in the server loads it."""
+    """Render config.pbtxt. ``folder``: the engine's folder, from which our code in the server loads it."""
     return "\n".join(_render_lines(engine, folder, settings)) + "\n"
 
 
@@ -175,7 +175,7 @@ MADE = "made"  # folder of the other backend's engine, inside this engine's
 @dataclass(frozen=True, slots=True)
 class ServedBy:
     """``name``: Triton's backend for the engines of one of ours. ``source``: the file that it reads, if not the engine
-    itself; ``kind``: of its instances."""
+    itself; ``kind``: the kind of its instances."""
 
     name: str
     kind: Literal["KIND_CPU", "KIND_GPU"]
@@ -209,7 +209,7 @@ def build_served(plan: BuildPlan, version: str) -> BackendEngine:
         file=file,
         precision=made.precision,
         batch_size=made.batch_size,
-        # With our own session any batch size is accepted: the session pads it for the engine.
+        # With our own session any batch size is accepted, since the session pads batches for the engine.
         batch_sizes=made.batch_sizes if served_by == "own" else (),
         inputs=made.inputs,
         outputs=made.outputs,
@@ -226,7 +226,7 @@ def _build(plan: BuildPlan, made_by: str) -> BackendEngine:
 
 
 def _select_options(options: Any, made_by: str) -> dict[str, Any]:
-    """Select the options of the other backend. An unknown one is refused: it would be ignored."""
+    """Select the options of the other backend. An unknown option is refused, since it would be ignored."""
     asked = {name: value for name, value in options.items() if name not in list_options(TritonEngineOptions)}
     known = BACKENDS[made_by].engine
     every = set(BACKENDS["triton"].engine)

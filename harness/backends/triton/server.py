@@ -34,21 +34,21 @@ from harness.machine.placement import WorkerPlace
 from harness.verbs.command import SERVICE_LOG
 
 _LOOK = 0.05  # seconds
-_ASKED = 30.0  # seconds for a server to describe itself
-_LINES, _ERRORS, _LONGEST = 12, 4, 600  # of its output shown with a failure; characters per line
-_END = 1 << 16  # bytes read for them
+_ASKED = 30.0  # seconds that a server has to describe itself
+_LINES, _ERRORS, _LONGEST = 12, 4, 600  # lines of output and of errors shown with a failure; characters per line
+_END = 1 << 16  # bytes read to find these lines
 _ERROR = re.compile(r"E\d{4} |error:")
 _DYING = 2.0  # seconds between a broken connection and the end of its process
-_ENDING = 10.0  # seconds for an orderly end
+_ENDING = 10.0  # seconds that it has for an orderly end
 _REGIONS = "mlperf_triton_"  # regions of shared memory: the Python backend's, and inputs
-_TRIES = 3  # a port may be taken between its choice and the server's start
+_TRIES = 3  # tries, since another process may take a port before the server starts
 _TAKEN = "Address already in use"
 _FIX = "see the server's log; the next pass starts or queries it again"
 
 
 @dataclass(slots=True)
 class TritonServer:
-    """``process``: if this run started it. ``grpc``: its port for gRPC, 0 if unknown."""
+    """``process``: its process, if this run started it. ``grpc``: its port for gRPC, 0 if unknown."""
 
     host: str
     port: int
@@ -84,7 +84,7 @@ class TritonServer:
         return self.explain(f"the connection was lost ({type(error).__name__}: {error})", _FIX, "resources")
 
     def ask(self, path: str) -> dict[str, Any]:
-        """Request a document. Raises HarnessError."""
+        """Request a document. Raises HarnessError if that fails."""
         try:
             status, text = get(self.host, self.port, path, _ASKED)
         except OSError as error:
@@ -99,7 +99,7 @@ class TritonServer:
         return found
 
     def check(self, engine: BackendEngine, batch_size: int) -> None:
-        """Raise HarnessError if it does not serve the model, or another one under its name."""
+        """Raise HarnessError if the server does not serve the model, or serves another model under its name."""
         self.version = str(self.ask("/v2").get("version", ""))
         path = f"/v2/models/{quote(self.model, safe='')}"
         try:
@@ -162,7 +162,7 @@ class TritonServer:
         return None
 
     def _last_lines(self) -> str:
-        """Read its errors, if any, since tables of settings follow them; otherwise its last lines."""
+        """Read the errors, if any, since tables of settings follow them; otherwise the last lines."""
         if not self.log.is_file():
             return ""
         with self.log.open("rb") as stream:
@@ -291,8 +291,8 @@ def list_policy_arguments(policies: Mapping[str, WorkerPlace]) -> list[str]:
 
 
 def _wait(server: TritonServer, longest: float) -> None:
-    """Wait until the server and the model are ready. Raises HarnessError if the server ends before, or the time is
-    over."""
+    """Wait until the server and the model are ready. Raises HarnessError if the server ends first, or the time is
+    up."""
     give_up = time.monotonic() + longest
     silent = ""
     while time.monotonic() < give_up:
@@ -336,7 +336,7 @@ def remove_regions(prefix: str, shared: Path = SHARED) -> None:
 
 
 def remove_left_regions(shared: Path = SHARED) -> None:
-    """Remove regions of our ended runs, left by killed servers."""
+    """Remove regions of our finished runs that killed servers left behind."""
     for path in shared.glob(f"{_REGIONS}*"):
         owner = path.name.removeprefix(_REGIONS).partition("_")[0]
         if owner.isdecimal() and not Path("/proc", owner).exists():
@@ -344,7 +344,7 @@ def remove_left_regions(shared: Path = SHARED) -> None:
                 path.unlink(missing_ok=True)
 
 
-# A Triton server on this machine: its location and environment.
+# The location and the environment of a Triton server on this machine.
 
 _WHEEL = "pytriton"  # the module of the package nvidia-pytriton, never imported: only its server is used
 _WHEEL_LIBRARIES = "nvidia_pytriton.libs"
@@ -354,8 +354,8 @@ _STUB, _PYTHON_BACKEND = "triton_python_backend_stub", ("libtriton_python.so", "
 
 @dataclass(frozen=True, slots=True)
 class ServerProgram:
-    """``path``: of tritonserver. ``root``: the installation folder. ``wheel``: True for nvidia-pytriton, whose Python
-    backend folder is assembled for the Python of this process."""
+    """``path``: the path of tritonserver. ``root``: the installation folder. ``wheel``: True for nvidia-pytriton, whose
+    Python backend folder is assembled for the Python of this process."""
 
     path: Path
     root: Path
@@ -386,7 +386,7 @@ def list_digested(program: ServerProgram) -> Iterator[Path]:
     """List the files with code: the server, its own library and its backends."""
     yield program.path.resolve()
     inside = program.root / _WHEEL / "tritonserver" if program.wheel else program.root
-    # Skip dangling links, and pipes, whose reading would block.
+    # Skip dangling links, and pipes, since reading a pipe would block.
     yield from (path for path in inside.glob("backends/**/*.so") if path.is_file())
     libraries = program.root / _WHEEL_LIBRARIES if program.wheel else inside / "lib"
     yield from (path for path in libraries.glob("libtritonserver*.so*") if path.is_file() and not path.is_symlink())

@@ -44,7 +44,7 @@ from harness.run.tokens import SOUNDS, Answer, GenerationPlan, Sampling, Spoken,
 
 # Processes that compute features of sounds for vLLM, from their parent's view.
 #
-# In one process, such threads would wait for each other and for the thread that reads answers.
+# As threads of one process, they would wait for each other and for the thread that reads answers.
 
 _MOST = 8
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
@@ -52,7 +52,7 @@ _SPEECH_FIX = "see the log of this run for the cause, unless the system killed t
 
 
 def count_listeners(threads: int) -> int:
-    """Return half of the number of processors, since the engine needs some too, up to the number that a few GPUs can
+    """Return half of the number of processors, since the engine also needs some, but at most as many as a few GPUs can
     use."""
     return max(1, min(_MOST, (threads or len(os.sched_getaffinity(0))) // 2))
 
@@ -101,7 +101,7 @@ class SpeechWorkers:
         }
 
     def close(self) -> None:
-        """Close; work in progress is lost."""
+        """End the processes; work in progress is lost."""
         self._pool.shutdown(wait=False, cancel_futures=True)
         for each in self._all:
             each.end()
@@ -122,7 +122,7 @@ class _Listener:
         self.pipe, self._process = start_process("harness.backends.vllm.speech_worker", _ONE_THREAD)
 
     def start(self, *said: Any) -> None:
-        with suppress(OSError):  # it has ended; the thread that waits for its answer must be notified
+        with suppress(OSError):  # the process has ended; the thread that waits for its answer must be notified
             self.pipe.send(said)
 
     def hear(self, sound: np.ndarray) -> Any:
@@ -177,8 +177,8 @@ _LAST = 1 << 18  # bytes of the log
 
 
 def _find_cause() -> str:
-    """Find the error that ended the engine process. Its traceback is in the log of this run, to which both write; the
-    exception here only refers to it. "" if there is none, or no log."""
+    """Find the error that ended the engine process. Its traceback is in the log of this run, to which both processes
+    write; the exception here only refers to it. "" if there is none, or no log."""
     try:
         if not stat.S_ISREG(os.fstat(2).st_mode):
             return ""
@@ -192,7 +192,7 @@ def _find_cause() -> str:
 
 _FIX = "see vLLM's messages in the log of this run"
 _ENDED = ("stop", "length")
-_AHEAD = 2  # multiple of the engine's concurrent sequences
+_AHEAD = 2  # as a multiple of the engine's concurrent sequences
 
 
 class VllmEngine:
@@ -324,8 +324,9 @@ class VllmEngine:
 
 
 def choose_usage(scenario: Scenario) -> UsageContext:
-    """Choose the usage from which vLLM derives batch limits that the spec leaves open: that of ``LLM`` for many prompts
-    at once, that of its server if latencies count. With neither, it computes 128 prompts at a time on any device."""
+    """Choose the usage from which vLLM derives batch limits that the spec leaves open: that of ``LLM`` if many prompts
+    arrive at once, that of its server if latencies count. With neither, it computes 128 prompts at a time on any
+    device."""
     return UsageContext.LLM_CLASS if scenario == "Offline" else UsageContext.OPENAI_API_SERVER
 
 
@@ -335,8 +336,8 @@ async def _start(arguments: Mapping[str, Any], usage: UsageContext) -> AsyncLLM:
 
 
 def make_parameters(sampling: Sampling, ends: Sequence[int], *, streaming: bool, texts: bool = False) -> SamplingParams:
-    """Make a prompt's parameters. Without a tokenizer vLLM does not know the tokens that end an answer, so they are
-    included. ``texts``: answers are read as texts, with a tokenizer."""
+    """Make a prompt's parameters. They include the tokens that end an answer, which vLLM does not know without a
+    tokenizer. ``texts``: answers are read as texts, with a tokenizer."""
     if sampling.beams > 1:
         problem = f"vLLM's engine does not support beam search ({sampling.beams} beams)"
         raise HarnessError(problem, "input", "use openvino-genai, or a harness command")

@@ -24,8 +24,8 @@ from harness.run.tokens import SOUND_RATE
 
 
 def serve(pipe: Connection) -> None:
-    """Serve: the first message has the renderer's arguments, each later one is a waveform. Each is answered by an error
-    message (or "") and the result."""
+    """Serve. The first message has the renderer's arguments, and each later one is a waveform. Each message is answered
+    with an error message (or "") and the result."""
     render: Callable[[np.ndarray], Any]
 
     def load() -> None:

@@ -38,10 +38,10 @@ from harness.run.packing import Packing
 
 BEST = 20  # number of starts and ends considered
 LONGEST = 30  # tokens of an answer
-NOTHING = "empty"  # the answer if no span is left
+NOTHING = "empty"  # the answer if no span remains
 
 Logits = Mapping[int, np.ndarray]
-"""Window -> float [at most 384, 2]."""
+"""Maps a window to its logits, float [at most 384, 2]."""
 
 
 def answer_all(texts: SquadTexts, logits: Logits) -> list[str]:
@@ -146,7 +146,8 @@ _SIGNS = str.maketrans("", "", string.punctuation)
 
 
 def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
-    """Return percentages over all questions of the dataset: f1 and exact_match. A missing response counts as wrong."""
+    """Return percentages over all questions of the dataset: f1 and exact_match. A missing response counts as a wrong
+    answer."""
     texts = load_texts(dataset)
     logits = {int(index): _read(data) for index, data in zip(log.indices, log.data, strict=True)}
     found = answer_all(texts, logits)

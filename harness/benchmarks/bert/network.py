@@ -12,10 +12,10 @@ from harness.benchmarks.bert.squad import INPUTS, LENGTH
 from harness.benchmarks.network_builder import NetworkBuilder, Tensors
 
 HEAD = 64  # width of each head
-EPS = 1e-12  # of normalisations
+EPS = 1e-12  # epsilon of the normalisations
 POSITIONS = 512
 Weights = Mapping[str, np.ndarray]
-"""By the reference's names; weights of products are [out, in]."""
+"""Weights by the reference's names; those of products are [out, in]."""
 
 
 class NetworkSize(NamedTuple):
@@ -26,8 +26,8 @@ class NetworkSize(NamedTuple):
 
 def draw_weights(rng: np.random.Generator, avoided: Sequence[bool], size: NetworkSize) -> Weights:
     """Draw weights for the reference's network, by its names: layers that change a token's representation little, and a
-    head that avoids words with a large component in one direction. ``avoided``: for each word of the vocabulary,
-    whether to avoid it."""
+    head that avoids words with a large component in one direction. ``avoided``: whether to avoid each word of the
+    vocabulary."""
     layers, width, inner = size
     found: dict[str, np.ndarray] = {}
 

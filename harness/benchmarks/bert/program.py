@@ -1,7 +1,7 @@
 """BERT as a torch.export program for samples without padding, from the weights of the reference's ONNX file.
 
 The file is an export of the reference's PyTorch network and keeps its weight names. Weights of products may have been
-rearranged and so have no names: they are found by the bias that is added to the product.
+rearranged and so have no names. They are found by the bias that is added to the product.
 """
 
 from __future__ import annotations

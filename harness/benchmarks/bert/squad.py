@@ -37,14 +37,15 @@ from harness.errors import HarnessError
 # apart.
 
 LENGTH = 384
-QUESTION = 64  # tokens of a question to keep
+QUESTION = 64  # tokens that are kept of a question
 STRIDE = 128
 _ADDED = 3  # tokens: [CLS] question [SEP] passage [SEP]
 _SPACES = frozenset(" \t\r\n\u202f")
 
 
 class Window(NamedTuple):
-    """``question``: its number; ``asked``: its tokens; ``start`` and ``length``: the range of the passage's tokens."""
+    """``question``: the question's number; ``asked``: the number of its tokens; ``start`` and ``length``: the range of
+    the passage's tokens."""
 
     question: int
     asked: int
@@ -101,7 +102,7 @@ DTYPES = ("int64", "int32")
 INPUTS = ("input_ids", "input_mask", "segment_ids")
 TEXTS = "texts.json"
 _MARKS = ("[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]")
-_ELSEWHERE = "../../models/bert"  # where users of the guides store the vocabulary
+_ELSEWHERE = "../../models/bert"  # where the guides tell users to store the vocabulary
 _LARGE = 10_000  # texts tokenized per call
 _FIX = "download it with `reconcile fetch bert`"
 
@@ -248,7 +249,7 @@ def _read_texts(articles: Sequence[Any], tokenizer: Tokenizer, counter: Counter)
 
 
 def _tokenize(texts: Sequence[str], tokenizer: Tokenizer) -> Iterator[tuple[str, tuple[list[str], list[int]]]]:
-    """Yield each text's tokens and their numbers, tokenized on all cores, some thousands at a time."""
+    """Yield each text's tokens and their numbers. All cores tokenize, some thousand texts at a time."""
     for first in range(0, len(texts), _LARGE):
         some = texts[first : first + _LARGE]
         for text, encoded in zip(some, tokenizer.encode_batch(some, add_special_tokens=False), strict=True):
@@ -256,7 +257,7 @@ def _tokenize(texts: Sequence[str], tokenizer: Tokenizer) -> Iterator[tuple[str,
 
 
 def _fill(texts: SquadTexts, asked: Sequence[Sequence[int]], tokenizer: Tokenizer, dtype: str) -> list[np.ndarray]:
-    """Fill ids, mask and segments [windows, 384]: [CLS] question [SEP] passage [SEP], and zeros."""
+    """Fill ids, mask and segments [windows, 384]: [CLS] question [SEP] passage [SEP], padded with zeros."""
     ids, mask, segments = (np.zeros((len(texts.windows), LENGTH), dtype) for _ in INPUTS)
     start, gap = tokenizer.token_to_id("[CLS]"), tokenizer.token_to_id("[SEP]")
     numbers = [np.array([tokenizer.token_to_id(piece) for piece in item.pieces], dtype) for item in texts.passages]

@@ -41,7 +41,7 @@ from harness.errors import HarnessError
 # The annotation file lists the images and so defines the sample order: the official accuracy scripts use a sample's
 # position in that file as its index.
 
-ANNOTATIONS = "annotations.json"  # of a prepared dataset's own images
+ANNOTATIONS = "annotations.json"  # annotations of the images in a prepared dataset
 
 
 _UNUSED = (12, 26, 29, 30, 45, 66, 68, 69, 71, 83)  # ids to which COCO assigns no category
@@ -51,7 +51,7 @@ CATEGORIES = tuple(number for number in range(1, 91) if number not in _UNUSED)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CocoLayout:
     """Layout of a published dataset below its folder. ``images`` and ``calibration`` are folders, the latter "" if no
-    list is published; ``count``: number of images in the benchmark; ``again``: how to obtain them again."""
+    list is published; ``count``: number of images in the benchmark; ``again``: how to obtain the images again."""
 
     annotations: str
     images: str
@@ -261,7 +261,7 @@ def make_responses(found: Rows, indices: Sequence[int], side: int) -> list[Rows]
     if found.ndim != 3 or found.shape[2] != FOUND:
         fix = "use the reference's model, or one with outputs xmin, ymin, xmax, ymax, score and label"
         raise HarnessError(f"the model returns {list(found.shape[1:])} per image, not rows of {FOUND}", "input", fix)
-    if len(found) == 1:  # takes half the time of the general case below
+    if len(found) == 1:  # takes half as long as the general case below
         return [make_response(indices[0], found[0], side)]
     rows = found.reshape(-1, FOUND)
     kept = np.flatnonzero(rows[:, 4] >= THRESHOLD)

@@ -102,8 +102,9 @@ def write_annotations(
 def write_network(
     path: Path, detector: Detector, rng: np.random.Generator, few: Sequence[NDArray[np.float32]], *, full: bool
 ) -> None:
-    """Write a network: float32 [1, 3, side, side] -> boxes, labels (int64) and scores of all objects found. It finds
-    about as many in each of the ``few`` images: the features of a deep network with random weights vary little."""
+    """Write a network: float32 [1, 3, side, side] -> boxes, labels (int64) and scores of all objects found. It is
+    balanced to find about equally many in each of the ``few`` images, since the features of a deep network with random
+    weights vary little."""
     net, side, classes = NetworkBuilder(rng), detector.side, len(detector.categories)
     inputs: Tensors = {detector.input: ("float32", [1, 3, side, side])}
     top, channels = _write_layers(net, detector) if full else _write_patches(net, detector)
@@ -113,7 +114,7 @@ def write_network(
     features = np.concatenate([session.compute({detector.input: image})[0] for image in few])
     cells = features.shape[2]
     mean, spread = (value[None] for value in (features.mean(axis=(0, 2, 3)), features.std(axis=(0, 2, 3)) + 1e-3))
-    spread = spread / 2  # so that scores differ
+    spread = spread / 2  # makes scores differ
     balanced = (features - mean[..., None, None]) / spread[..., None, None]
     most = np.quantile(balanced[:, :classes], 1 - _OBJECTS / (classes * cells**2))
     shift = np.append(np.full(classes, np.log(THRESHOLD / (1 - THRESHOLD)) - most), np.zeros(4))
@@ -144,7 +145,7 @@ def _write_boxes(net: NetworkBuilder, sizes: str, cells: int, scale: int) -> str
 
 
 def _write_objects(net: NetworkBuilder, detector: Detector, boxes: str, scores: str, count: int) -> None:
-    """Keep the boxes that overlap no better one of their class by half."""
+    """Drop each box that overlaps a better one of its class by half."""
     limits = [net.constant([10], "int64"), net.constant([0.5]), net.constant([float(THRESHOLD)])]
     chosen = net.node("NonMaxSuppression", [boxes, scores, *limits])  # [objects, 3]: image, class, box
     column = [net.node("Gather", [chosen, net.constant(number, "int64")], axis=1) for number in (1, 2)]

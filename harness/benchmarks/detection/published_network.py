@@ -28,9 +28,10 @@ _BOXES = ("boxes", "bboxes")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Detector:
-    """A published network's signature, and its benchmark. ``image_name``: with a place for the image's number;
-    ``boxes``: the name of that output; ``scale``: the end coordinate of a box of the entire image; ``batched``: outputs
-    have a batch axis, of size 1; ``categories``: their ids, in label order from ``first_label`` on."""
+    """A published network's signature, and its benchmark. ``image_name``: a pattern with a place for the image's
+    number; ``boxes``: the name of the output with boxes; ``scale``: the end coordinate of a box of the entire image;
+    ``batched``: outputs have a batch axis, of size 1; ``categories``: their ids, in label order from ``first_label``
+    on."""
 
     benchmark: str
     image_name: str

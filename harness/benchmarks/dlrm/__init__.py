@@ -82,7 +82,7 @@ class StreamedRows:
 
 
 class Column:
-    """One of the columns, as rows of one value."""
+    """One column of the array, as rows of one value."""
 
     def __init__(self, rows: StreamedRows, number: int) -> None:
         self._rows, self._number = rows, number
@@ -96,7 +96,7 @@ class Column:
 
 def compute_logarithms(dense: np.ndarray) -> np.ndarray:
     """Compute log(x + 1) in float32. The reference's preparation has already replaced negative values by 0."""
-    with np.errstate(divide="ignore", invalid="ignore"):  # refused as not finite
+    with np.errstate(divide="ignore", invalid="ignore"):  # invalid results are refused later as not finite
         logarithms: np.ndarray = np.log(dense.astype(np.float32) + np.float32(1))
     return logarithms
 
@@ -106,7 +106,8 @@ def _reduce(sparse: np.ndarray) -> np.ndarray:
 
 
 def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
-    """``settings``: dtype ("float32" or "float16") of the dense features, count (the first so many samples)."""
+    """Write the dataset. ``settings``: dtype ("float32" or "float16") of the dense features, count (number of samples,
+    from the first)."""
     source = require_source(source, "day 23 of Criteo 1 TB")
     check_files(source, [FileRule(DAY_FILE, kind="npz file", start=ZIP)], fix=_FIX)
     try:
@@ -124,7 +125,7 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
         columns = [Column(sparse, number) for number in range(len(TABLE_ROWS))]
         files = [labels.shown, dense.shown, *[sparse.shown] * len(columns)]
         day = Day(dense, labels, columns, REFERENCE.values, read_table_rows(source, TABLE_ROWS), files)
-        # One thread: rows are unpacked in their order.
+        # One thread only, since rows are unpacked in their order.
         prepare_day(day, settings, output, counter, threads=1, whole=not is_rehearsal(source))
 
 

@@ -16,7 +16,7 @@ from harness.run.qsl import Arrays
 
 
 def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
-    """``settings``: dtype of the dense features ("float32" or "float16"), count (the first so many), threads."""
+    """``settings``: dtype of the dense features ("float32" or "float16"), count (number of samples), threads."""
     source, threads = require_source(source, "day 23 of Criteo 1 TB"), count_threads(settings)
     prepare_day(read_day(source), settings, output, counter, threads=threads, whole=not is_rehearsal(source))
 

@@ -25,7 +25,7 @@ from harness.errors import HarnessError
 METADATA = ".snapshot_metadata"
 BUFFER = "buffer_protocol"  # a tensor's raw bytes
 _DTYPES: Mapping[str, np.dtype[Any]] = {"torch.float32": np.dtype(np.float32), "torch.float16": np.dtype(np.float16)}
-_WRAPPERS = ("module.", "model.")  # the prefixes that training adds around the network
+_WRAPPERS = ("module.", "model.")  # prefixes of the modules in which training wraps the network
 _FIX = (
     "download the checkpoint again, as described by `reconcile fetch dlrm-v2-99`; its folder contains "
     ".snapshot_metadata"
@@ -131,7 +131,7 @@ def _make_piece(name: str, tensor: Mapping[str, Any], offsets: Sequence[int]) ->
 
 
 def _join_shape(name: str, pieces: Sequence[TensorPart]) -> tuple[int, ...]:
-    """Return the joined shape. Raises HarnessError if the pieces do not fill the shape: no tensor is larger than its
+    """Return the joined shape. Raises HarnessError if the pieces do not fill the shape, so no tensor is larger than its
     data on disk."""
     if len({len(piece.shape) for piece in pieces}) != 1:
         raise HarnessError(f"{name} has parts with different axes", "input", _FIX)
@@ -155,7 +155,7 @@ def write_model(weights: Weights, shape: Shape, settings: Mapping[str, Any], out
         write_program(weights, shape, output, counter)
 
 
-_RANKS = 2  # that a checkpoint is written by
+_RANKS = 2  # number of ranks that write a checkpoint
 
 
 def draw_weights(rng: np.random.Generator, shape: Shape) -> dict[str, NDArray[np.float32]]:
@@ -169,7 +169,7 @@ def draw_weights(rng: np.random.Generator, shape: Shape) -> dict[str, NDArray[np
 
 
 def write_checkpoint(folder: Path, weights: Mapping[str, NDArray[np.float32]]) -> None:
-    """Write a checkpoint as torchsnapshot does for training on several devices: each table has one file per device,
+    """Write a checkpoint as torchsnapshot does for training on several devices. Each table has one file per device,
     with a share of its rows; small weights follow each other in one file."""
     manifest: dict[str, Any] = {}
     small, end = b"", 0

@@ -1,4 +1,4 @@
-"""Prepare day 23 of Criteo, as written by the reference's preparation: arrange it by pairs, so that a sample is
+"""Prepare day 23 of Criteo from the files of the reference's preparation: arrange it by pairs, so that a sample is
 contiguous.
 
 The first half of the day is evaluated; calibration uses the first 128,000 rows of the second half, as in
@@ -38,7 +38,7 @@ from harness.run.one_call import OneCall
 from harness.run.qsl import Arrays, Consecutive, Ragged
 
 DENSE_FILE, LABELS_FILE, SPARSE_FILE = "day_23_dense.npy", "day_23_labels.npy", "day_23_sparse_multi_hot.npz"
-ROWS = 178_274_637  # of the day
+ROWS = 178_274_637  # rows of the day
 CALIBRATED = 128_000  # rows
 _AT_ONCE = 1 << 12  # rows per copy of a thread: 4 MB stay in the cache after the check
 ZIP = b"PK\x03\x04"
@@ -163,8 +163,8 @@ def _take_labels(day: Day, count: int) -> np.ndarray:
 
 
 def _copy(day: Day, first: int, taken: Sequence[np.memmap], threads: int, counter: Counter) -> None:
-    """Copy rows to new files in chunks, on several threads: copying and checking release the interpreter lock. Raises
-    HarnessError for the first invalid value. ``taken``: the new dense and sparse features."""
+    """Copy rows to new files in chunks, on several threads, since copying and checking release the interpreter lock.
+    Raises HarnessError for the first invalid value. ``taken``: the new dense and sparse features."""
     dense, sparse = taken
     places = np.cumsum((0, *day.values)).tolist()
 
@@ -237,14 +237,15 @@ def read_table_rows(source: Path, reference: Sequence[int]) -> Sequence[int]:
 
 
 def check_labels(labels: np.ndarray, first: int, path: str) -> None:
-    """Check that labels are 0 or 1. ``first``: their first row of the day."""
+    """Check that labels are 0 or 1. ``first``: the day's row that the first label belongs to."""
     if _as_unsigned(labels).max(initial=0) > 1:
         row = int(np.flatnonzero((labels != 0) & (labels != 1))[0])
         raise HarnessError(f"{path}: row {first + row:,} has the label {labels[row]}, not 0 or 1", "input", _ROW_FIX)
 
 
 def check_dense(given: np.ndarray, taken: np.ndarray, first: int, path: str) -> None:
-    """Check that values are finite. ``given``: on disk; ``taken``: the same values in the type of the samples."""
+    """Check that values are finite. ``given``: the values on disk; ``taken``: the same values in the type of the
+    samples."""
     if not np.isfinite(taken).all():
         row, column = np.argwhere(~np.isfinite(taken))[0].tolist()
         value = f"{given[row, column]} as dense feature {column}"
@@ -254,8 +255,8 @@ def check_dense(given: np.ndarray, taken: np.ndarray, first: int, path: str) -> 
 
 
 def check_sparse(values: np.ndarray, rows: int, first: int, path: str, table: int) -> None:
-    """Check that values are rows of the table. ``rows``: number of rows of the table; ``table``: its number, and that
-    of the array in the file."""
+    """Check that values are rows of the table. ``rows``: number of rows of the table; ``table``: the number of the
+    table, and of its array in the file."""
     if _as_unsigned(values).max(initial=0) >= rows:  # values below 0 become large ones
         row, column = np.argwhere((values < 0) | (values >= rows))[0].tolist()
         problem = f"{path}: row {first + row:,} has the value {values[row, column]:,}"
@@ -319,7 +320,7 @@ def compute_auc(predictions: np.ndarray, labels: np.ndarray) -> float:
     half."""
     order = np.argsort(predictions, kind="stable")
     clicked = labels[order] == 1
-    last = np.append(np.flatnonzero(np.diff(predictions[order])), len(order) - 1)  # of each group of equal predictions
+    last = np.append(np.flatnonzero(np.diff(predictions[order])), len(order) - 1)  # per group of equal predictions
     positive = np.diff(np.cumsum(clicked)[last], prepend=0)
     negative = np.diff(np.cumsum(~clicked)[last], prepend=0)
     everything = int(positive.sum()) * int(negative.sum())

@@ -24,9 +24,9 @@ OUTPUT = "probability"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """The sizes of the layers. ``values``: values per pair of each categorical feature; ``width``: of an embedding;
-    ``bottom`` and ``top``: layers of the two perceptrons; ``crosses``: layers of the cross network; ``rank``: rank of
-    their products.
+    """The sizes of the layers. ``values``: values per pair of each categorical feature; ``width``: width of an
+    embedding; ``bottom`` and ``top``: layers of the two perceptrons; ``crosses``: layers of the cross network;
+    ``rank``: rank of their products.
 
     Without a cross network, the embeddings of a pair are multiplied with each other (``interactions``). The default is
     the reference's DLRM-DCNv2.
@@ -47,7 +47,7 @@ class Shape:
 
     @property
     def interactions(self) -> int:
-        """The number of products of two embeddings of a pair, where the dense features count as one."""
+        """The number of products of two embeddings of a pair. The dense features count as one embedding."""
         return len(self.rows) * (len(self.rows) + 1) // 2
 
     @property

@@ -1,9 +1,9 @@
 """DLRM-DCNv2 in fp8: one operator per layer (harness.backends.pytorch.fused_operators), with scales from the
 benchmark's calibration list.
 
-Each table, the weights of each layer, and the values between two layers have a scale: the largest magnitude becomes the
-largest number of e4m3. The first layer's weights, biases and the last row of weights are unchanged. The cross network's
-factors and terms are rounded like the inputs of its products.
+Each table, the weights of each layer, and the values between two layers have a scale, which makes the largest magnitude
+the largest number of e4m3. The first layer's weights, biases and the last row of weights are unchanged. The cross
+network's factors and terms are rounded like the inputs of its products.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ Weights = Mapping[str, torch.Tensor]
 def lower_program(
     path: Path, settings: Mapping[str, Any], samples: Arrays, counter: Counter, *, compare: int
 ) -> dict[str, Any]:
-    """Rewrite the program in fp8; return the facts for the record. ``samples``: for calibration. ``compare``: number of
-    pairs computed by both programs."""
+    """Rewrite the program in fp8; return the facts for the record. ``samples``: those for calibration. ``compare``: how
+    many pairs both programs compute."""
     samples = choose_samples(settings, samples)
     state = torch.export.load(path).state_dict
     weights = {name: state[as_attribute(name)].detach() for name in list_weights(Shape())}
@@ -92,7 +92,7 @@ def _compute(network: torch.nn.Module, batch: list[torch.Tensor], most: dict[str
 
 
 class LoweredDlrm(torch.nn.Module):  # type: ignore[misc]  # torch is not type-checked here
-    """``most``: by layer name, the largest magnitude of its output, as noted by ``DlrmDcn``."""
+    """``most``: the largest magnitude of each layer's output, by layer name, as ``DlrmDcn`` notes it."""
 
     def __init__(self, weights: Weights, shape: Shape, most: Mapping[str, float]) -> None:
         super().__init__()
@@ -167,7 +167,7 @@ class LoweredDlrm(torch.nn.Module):  # type: ignore[misc]  # torch is not type-c
         return {OUTPUT: fused.decide(x, *parts, *scales, self.last, self._get("bias", f"top{layers - 1}"))}
 
     def _multiply(self, x: torch.Tensor, name: str, given: str, made: str, *, relu: bool) -> torch.Tensor:
-        """``given``, ``made``: names of the scales of ``x`` and of the result."""
+        """``given`` and ``made``: the names of the scales of ``x`` and of the result."""
         bias = self._get("bias", name) if relu else None
         scales = [self._get("scale", given), self._get("weight_scale", name), self._get("scale", made)]
         return fused.linear(x, self._get("weight", name), bias, *scales, relu)

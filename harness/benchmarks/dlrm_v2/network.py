@@ -27,7 +27,7 @@ _FLOAT = 4  # bytes
 
 
 def write_network(checkpoint: Weights, shape: Shape, output: Path, counter: Counter) -> None:
-    """model.onnx and tables.bin."""
+    """Write model.onnx and tables.bin."""
     counter.stage("building", len(shape.rows))
     net = NetworkBuilder(np.random.default_rng(1))
     x = _dense(net, checkpoint, "dense", [name_bottom(layer) for layer in range(len(shape.bottom))])
@@ -65,7 +65,7 @@ def _look_up(net: NetworkBuilder, checkpoint: Weights, shape: Shape, path: Path,
 
 
 def _cross(net: NetworkBuilder, checkpoint: Weights, shape: Shape, first: str) -> str:
-    """Each layer: first * (W (V x) + bias) + x."""
+    """Add the layers, each of which computes first * (W (V x) + bias) + x."""
     x = first
     for layer in range(shape.crosses):
         inner = net.node("MatMul", [x, net.constant(checkpoint.read(name_cross("V_kernels", layer)).T)])
@@ -76,7 +76,7 @@ def _cross(net: NetworkBuilder, checkpoint: Weights, shape: Shape, first: str) -
 
 
 def _interact(net: NetworkBuilder, shape: Shape, dense: str, joined: str) -> str:
-    """The dense features, and the product of each embedding with each before it."""
+    """Join the dense features and the products of each embedding with every embedding before it."""
     count = len(shape.rows) + 1
     rows, columns = np.tril_indices(count, -1)
     stacked = net.node("Reshape", [joined, net.constant([-1, count, shape.width], "int64")])

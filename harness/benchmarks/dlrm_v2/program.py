@@ -73,7 +73,8 @@ class DlrmDcn(NamedWeights):
 
 
 def write_program(checkpoint: Weights, shape: Shape, output: Path, counter: Counter) -> None:
-    """model.pt2. Weights lie in a file until then, so that no more than a tensor of them need fit into memory."""
+    """Write model.pt2. Weights are stored in files until then, so that memory only needs room for one tensor at a
+    time."""
     wanted = list_weights(shape)
     counter.stage("building", len(wanted))
     with tempfile.TemporaryDirectory(dir=output.parent) as folder:

@@ -62,14 +62,14 @@ Drawn = tuple[list[NDArray[np.int32]], NDArray[np.int32], dict[str, NDArray[np.f
 def draw_clicks(
     rng: np.random.Generator, shape: Shape, dense: NDArray[np.float32], models: Path, counter: Counter
 ) -> Drawn:
-    """The categorical features, the labels and the weights that predict them."""
+    """Draw the categorical features, the weights, and the labels that these predict."""
     sparse = [
         rng.integers(0, rows, (len(dense), values), np.int32)
         for rows, values in zip(shape.rows, shape.values, strict=True)
     ]
     weights = draw_weights(rng, shape)
     inputs = {"dense": dense, "sparse": np.concatenate(sparse, axis=1)}
-    # Half of the pairs are clicked: the last bias shifts the median of all answers there.
+    # Half of the pairs are clicked, since the last bias shifts the median of all answers to one half.
     shift = weights[f"{name_top(len(shape.top) - 1, len(shape.top))}.bias"]
     few = _answer(weights, shape, {name: array[:_BATCH] for name, array in inputs.items()}, models, counter)
     shift -= np.median(np.log(few / (1 - few)))

@@ -109,13 +109,13 @@ def compute_area(predictions: np.ndarray, labels: np.ndarray) -> float | None:
 
 # Inputs and answer of a request, and the order of requests.
 #
-# Items and users are looked up here, in the checkpoint's tables on disk: the reference keeps them in the host's memory
+# Items and users are looked up here, in the checkpoint's tables on disk; the reference keeps them in the host's memory,
 # too. A history is padded to the longest one of the dataset, so that requests share batches.
 
 OUTPUT = "probability"
 OUTPUTS = {OUTPUT: ((2048,), "float32")}
-STEP_THREADS = 8  # lookups in a terabyte mostly wait for memory
-_SEED = 123  # of the reference's request order
+STEP_THREADS = 8  # lookups in a terabyte of tables mostly wait for memory
+_SEED = 123  # seed of the reference's request order
 
 Steps = Generator[Arrays, Outputs, NDArray[np.float32]]
 
@@ -131,8 +131,9 @@ def open_loop(source: Path | None) -> Callable[[Arrays], Steps]:
 
 
 def answer_request(sample: Arrays, items: Table, users: Table, in_category: int) -> Steps:
-    """Map "request" [4], "history", "actions", "candidates", and in accuracy runs "likes", to float32: timestamp,
-    number in it, and predictions; then, if known, the likes, the same number of weights of one, and their count."""
+    """Map "request" [4], "history", "actions", "candidates", and in accuracy runs "likes", to float32: timestamp, the
+    request's number in it, and predictions; then, if known, the likes, as many weights of 1, and the number of
+    likes."""
     timestamp, number, user, longest = sample["request"].tolist()
     seen, candidates = sample["history"], sample["candidates"]
     (found,) = yield {
@@ -160,7 +161,7 @@ def _pad(rows: np.ndarray, longest: int) -> np.ndarray:
 def list_in_order(samples: Arrays, expected: int) -> Iterator[int]:
     """Yield samples in request order, regardless of LoadGen's choice, since the rules require time order. The samples
     of a timestamp are shuffled like the reference's. If ``expected`` queries exceed the samples, each timestamp is
-    repeated before the next one. The sequence has no end: the last timestamp is repeated."""
+    repeated before the next one. The sequence has no end, since the last timestamp is repeated."""
     timestamps = samples["request"][:, 0]
     counts = np.bincount(timestamps).tolist()
     shuffled = random.Random(_SEED)  # noqa: S311 - the reference's order, no secret

@@ -54,7 +54,7 @@ class TableShape:
 
 
 class Table:
-    """A table for lookups. An index out of range yields the nearest row, as in the reference."""
+    """A table for lookups. For an index out of range it returns the nearest row, as the reference does."""
 
     def __init__(self, shape: TableShape, mapped: Mapping[TablePart, np.ndarray]) -> None:
         self.rows, self.width = shape.size
@@ -229,6 +229,6 @@ def _describe(name: str, entry: Any, places: Mapping[Any, Any]) -> TableShape:
             raise ValueError(f"{name} has a part at {offsets} of {size}")
         if not is_below(part.file):
             raise ValueError(f"{name} has a part in {part.file!r}")
-        if prod(size):  # a process may own no rows
+        if prod(size):  # a process may have no rows
             parts.append(part)
     return TableShape((entry.size[0], entry.size[1]), _TYPES[kind], tuple(parts))

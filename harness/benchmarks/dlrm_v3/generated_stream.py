@@ -35,8 +35,8 @@ _CATEGORIES_OF_A_USER = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extent:
-    """``items`` and ``categories``: their numbers; ``candidates``: per request; ``seen``: mean number of items that a
-    user sees at a timestamp."""
+    """``items`` and ``categories``: how many there are; ``candidates``: number per request; ``seen``: mean number of
+    items that a user sees at a timestamp."""
 
     items: int
     categories: int
@@ -50,7 +50,7 @@ class Extent:
 
 @dataclass(slots=True)
 class GeneratedUser:
-    """``fields``: of the line; ``seen`` and ``ratings``: everything so far."""
+    """``fields``: the fields of the user's line; ``seen`` and ``ratings``: everything so far."""
 
     number: int
     categories: NDArray[np.int64]
@@ -73,7 +73,7 @@ Foresee = Callable[[GeneratedUser, NDArray[np.int64]], NDArray[Any]]
 
 class GeneratedStream:
     def __init__(self, rng: np.random.Generator, extent: Extent, count: int) -> None:
-        """``count``: requests at the timestamps of inference."""
+        """``count``: number of requests at the timestamps of inference."""
         if count < _INFERRED:
             fix = f"use at least {_INFERRED}, one per timestamp"
             raise HarnessError(f"{count} samples are not enough", "input", fix)
@@ -87,7 +87,7 @@ class GeneratedStream:
         """Generate the stream until inference begins; return the active users of each timestamp."""
         came = [self._train(timestamp) for timestamp in range(-1, TRAINED)][1:]
         for user in self.users:
-            user.write(*self._make_step(user))  # for evaluation: nothing is learned from it
+            user.write(*self._make_step(user))  # the step for evaluation, from which nothing is learned
         return came
 
     def infer(self, foresee: Foresee, asked: Callable[[], None]) -> list[list[int]]:
@@ -153,7 +153,7 @@ def _join(numbers: Sequence[int]) -> str:
 
 
 def _write_lines(path: Path, lines: Sequence[Sequence[str]]) -> list[int]:
-    """Write the lines; return the start of each."""
+    """Write the lines; return where each one starts."""
     offsets = []
     with path.open("w", encoding="ascii", newline="") as stream:
         writer = csv.writer(stream)

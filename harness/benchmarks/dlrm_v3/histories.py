@@ -84,7 +84,7 @@ class StreamFiles:
                 yield fields
 
     def read_step(self, user: int, fields: Sequence[str], number: int) -> StreamStep | None:
-        """Read a step; ``number``: 0 for the one before all timestamps. None if the user did nothing then."""
+        """Read a step; ``number``: 0 for the one before all timestamps. Return None if the user did nothing then."""
         shown, likes, seen, ratings = fields[4 * number : 4 * number + 4]
         if not shown:
             return None
@@ -123,7 +123,8 @@ class StreamFiles:
                 self._refuse(path, f"is longer than the {self.users:,} lines of {OFFSETS}")
 
     def _read_requests(self) -> Iterator[NDArray[np.int64]]:
-        """Read, for the inference timestamps, the users whose lines are in the sample's only file, the first."""
+        """Read the requesting users of each inference timestamp. Their lines must be in the first file, the sample's
+        only one."""
         places = self._read_row(REQUEST_OFFSETS)
         with (self.folder / USER_COUNTS).open("rb") as stream:
             counts = [self._parse(USER_COUNTS, line) for line in stream]
@@ -167,7 +168,7 @@ class StreamFiles:
 def parse_numbers(text: str, dtype: DTypeLike) -> NDArray[Any]:
     """Parse numbers between commas. Raises ValueError for an invalid one."""
     with warnings.catch_warnings():
-        warnings.simplefilter("error", DeprecationWarning)  # NumPy's warning for text that it cannot read completely
+        warnings.simplefilter("error", DeprecationWarning)  # NumPy warns about text that it cannot read completely
         try:
             found = np.fromstring(text, dtype, sep=",")
         except DeprecationWarning as error:
@@ -180,10 +181,10 @@ def parse_numbers(text: str, dtype: DTypeLike) -> NDArray[Any]:
 CANDIDATES = 2048  # maximum per request
 LONGEST = 16_384 - CANDIDATES - 1  # items of a history: a request has at most 16,384 items in all, including its user
 LIKED = 3.5  # the lowest rating of a liked item
-_INFERRED = range(TRAINED + 2, TIMESTAMPS + 2)  # steps in a line; the one between them is for evaluation
-LONGEST_COLUMN = 3  # of requests.npy
+_INFERRED = range(TRAINED + 2, TIMESTAMPS + 2)  # steps in a line; the step between them is for evaluation
+LONGEST_COLUMN = 3  # column of requests.npy
 HISTORY, ACTIONS = "history.int32", "actions.uint8"
-WEIGHTS = np.array([0, 1, 2, 4, 8, 16], np.uint8)  # by whole stars of a rating, as in the reference
+WEIGHTS = np.array([0, 1, 2, 4, 8, 16], np.uint8)  # indexed by a rating's whole stars, as in the reference
 
 
 def build_dataset(source: Path | None, _settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
@@ -235,8 +236,8 @@ def load_performance_samples(dataset: Path) -> Mapping[str, Any]:
 
 
 def number_requests(files: StreamFiles) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Number requests in time order, [requests, 4]; also return each user's request at each inference timestamp,
-    [timestamps, users], -1 for none."""
+    """Number requests in time order, [requests, 4]; also return the number of each user's request at each inference
+    timestamp, [timestamps, users], -1 for none."""
     numbers = np.full((len(files.requests), files.users), -1, np.int32)
     found: list[NDArray[np.int32]] = []
     total = 0
@@ -250,8 +251,8 @@ def number_requests(files: StreamFiles) -> tuple[NDArray[np.int32], NDArray[np.i
 
 
 class _Candidates:
-    """Candidates of each request, the same number for all. ``wanted``: the required number, 0 for that of the first
-    request."""
+    """Candidates of each request, the same number for all. ``wanted``: the required number of candidates, 0 for that of
+    the first request."""
 
     def __init__(self, files: StreamFiles, output: Path, requests: int, wanted: int) -> None:
         self._files, self._output, self._requests, self._wanted = files, output, requests, wanted

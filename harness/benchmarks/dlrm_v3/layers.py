@@ -9,7 +9,7 @@ HEADS = 4
 ACTIONS = (1, 2, 4, 8, 16)
 ACTION_WIDTH = 8
 TIME_FEATURES = 4  # sine and cosine of the hour and of the weekday
-LEAST_REQUEST = 20  # items of a history and its candidates, below which the user is not looked up
+LEAST_REQUEST = 20  # with fewer items of a history and its candidates, the user is not looked up
 ITEMS, CATEGORIES, USERS = "item_id", "item_category_id", "user_id"
 
 TRANSDUCER = "_hstu_transducer"
@@ -30,9 +30,9 @@ USER_BIAS = f"{PREPROCESSOR}._batched_contextual_linear_bias"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HstuShape:
-    """``embedding``: width of a table's row; ``width``: of HSTU; ``hidden``: of the layers that prepare its inputs;
-    ``joined``: of those that join users and items; ``linear`` and ``attention``: of a head. Defaults are the
-    reference's."""
+    """``embedding``: width of a table's row; ``width``: width of HSTU; ``hidden``: width of the layers that prepare its
+    inputs; ``joined``: width of those that join users and items; ``linear`` and ``attention``: widths of a head.
+    Defaults are the reference's."""
 
     embedding: int = 512
     width: int = 512
@@ -102,7 +102,7 @@ def _walk_weights(shape: HstuShape) -> Iterator[tuple[str, tuple[int, ...]]]:
 
 
 def _walk_mlp(name: str, size: int, hidden: int, out: int, *, normed: bool) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Yield linear, swish with a layer norm, linear, and for most a layer norm."""
+    """Yield a linear layer, swish with a layer norm, a second linear layer, and for most a second layer norm."""
     yield f"{name}.0.weight", (hidden, size)
     yield f"{name}.0.bias", (hidden,)
     yield from ((f"{name}.1.{what}", (hidden,)) for what in ("weight", "bias"))

@@ -1,8 +1,8 @@
 """DLRMv3's HSTU for torch.export: one row per request, with its items already looked up.
 
 The computation follows the plain PyTorch path of recommendation/dlrm_v3 in mlcommons/inference, with one request per
-batch: the reference divides attention by the longest request of a batch, which here is the request itself. All times in
-the dataset are equal, so the reference's time encoders produce constants.
+batch, since the reference divides attention by the longest request of a batch, which here is the request itself. All
+times in the dataset are equal, so the reference's time encoders produce constants.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ Tensors = Mapping[str, torch.Tensor]
 
 
 class Hstu(NamedWeights):
-    """``weights``: those of ``list_weights``, by name; ``categories``: their table."""
+    """``weights``: those of ``list_weights``, by name; ``categories``: the table of categories."""
 
     def __init__(self, weights: Tensors, categories: torch.Tensor, shape: HstuShape) -> None:
         super().__init__({**weights, _CATEGORIES: categories})
         self._shape = shape
         self.register_buffer("bits", torch.tensor(layers.ACTIONS, dtype=torch.int32))
-        # The hour and the weekday of every request are the first: cosine 1, sine 0, twice.
+        # Every request has the first hour and the first weekday, so cosine 1 and sine 0, twice.
         self.register_buffer("hour_and_day", torch.tensor([1.0, 0.0, 1.0, 0.0]))
 
     def forward(
@@ -46,7 +46,7 @@ class Hstu(NamedWeights):
         candidates: torch.Tensor,
         candidate_categories: torch.Tensor,
     ) -> dict[str, torch.Tensor]:
-        """Map ``history`` [requests, longest, embedding], of which the first ``length`` are valid, ``user`` [requests,
+        """Map ``history`` [requests, longest, embedding], whose first ``length`` items are valid, ``user`` [requests,
         embedding] and ``candidates`` [requests, count, embedding] to the likelihood of each like, [requests, count]."""
         kind = self.weight(layers.USER_WEIGHT).dtype
         history, user, candidates = history.to(kind), user.to(kind), candidates.to(kind)
@@ -54,7 +54,7 @@ class Hstu(NamedWeights):
         known = self._prepare(history, of_history, self._explode(actions))
         asked = self._prepare(candidates, of_candidates, self.weight(layers.TARGET_ACTIONS))
         count = candidates.shape[1]
-        # A request that is too short omits its user, whose position remains.
+        # A request that is too short omits its user, but the user's position remains.
         user = user * (length + count >= layers.LEAST_REQUEST).unsqueeze(1).to(kind)
         first = user @ self.weight(layers.USER_WEIGHT)[0] + self.weight(layers.USER_BIAS)
         known = torch.cat([first.unsqueeze(1), known], dim=1)
@@ -71,7 +71,7 @@ class Hstu(NamedWeights):
         return functional.embedding(categories, self.weight(_CATEGORIES))
 
     def _explode(self, actions: torch.Tensor) -> torch.Tensor:
-        """Concatenate the rows of those actions whose bits are set."""
+        """Concatenate the rows of the actions with set bits."""
         table = self.weight(layers.ACTION_TABLE)
         found = (actions.unsqueeze(-1) & self.bits) > 0
         return (found.unsqueeze(-1).to(table.dtype) * table).flatten(-2)
@@ -83,7 +83,7 @@ class Hstu(NamedWeights):
     def _place(
         self, known: torch.Tensor, asked: torch.Tensor, length: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Add each item's position: counted back from the candidates, 0 for the user."""
+        """Add each item's position, which is counted back from the candidates; the user's is 0."""
         table, time = self.weight(layers.POSITIONS), self.weight(layers.TIMES)[0]
         column = torch.arange(known.shape[1], device=length.device).unsqueeze(0)
         back = (length.unsqueeze(1) + 2 - column).clamp(1, table.shape[0] - 1)
@@ -94,7 +94,8 @@ class Hstu(NamedWeights):
     def _attend(
         self, layer: int, known: torch.Tensor, asked: torch.Tensor, inside: torch.Tensor, total: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Attend: known items to earlier ones and themselves; a candidate to all known items and itself."""
+        """Compute attention. Known items attend to earlier ones and themselves; a candidate attends to all known items
+        and itself."""
         size, heads = self._shape, layers.HEADS
         scale = size.attention**-0.5
         gates, values, queries, keys = zip(

@@ -80,7 +80,7 @@ class _Foreseeing:
         self._network = self._build()
 
     def calibrate(self, asked: Sequence[tuple[GeneratedUser, NDArray[np.int64]]]) -> None:
-        """Shift logits so that half of the candidates are liked, by so small margins that entropy is high."""
+        """Shift logits so that half of the candidates are liked, with margins so small that entropy is high."""
         logits = np.concatenate([self.foresee(user, items) for user, items in asked])
         scale = _SPREAD / logits.std()
         weight, bias = (self._weights[f"{PREDICTION}.2.{what}"] for what in ("weight", "bias"))
@@ -140,7 +140,7 @@ def _find_deviation(name: str, size: tuple[int, ...]) -> float:
 
 def write_checkpoint(folder: Path, weights: Weights, tables: Tables) -> None:
     """Write sparse/ with the rows of each table shared out among the devices, and non_sparse.ckpt with the other data
-    that training stores there, which is not needed."""
+    that training stores, which no run needs."""
     (folder / SPARSE).mkdir(parents=True)
     state: dict[str, Any] = {}
     places: dict[MetadataIndex, _StorageInfo] = {}

@@ -48,7 +48,7 @@ class DecoderGraph:
         return self._inputs["position_ids"]
 
     def embed(self, weight: np.ndarray, name: str = "input_ids") -> Any:
-        """Return [batch, n, width]: the weight's row for each token or position."""
+        """Return the weight's row for each token or position, [batch, n, width]."""
         return op.gather(op.constant(weight), self._inputs[name], self._zero)
 
     def multiply(self, rows: Any, weight: np.ndarray) -> Any:
@@ -136,7 +136,7 @@ class DecoderShape:
     inner: int = 128
     ends: float = 1.5  # how much likelier the end is than another token
     liked: tuple[int, ...] = ()  # these tokens are likelier, too
-    sharpness: float = 1.0  # scale of scores: if it is large, drawn tokens are the likeliest ones
+    sharpness: float = 1.0  # scale of scores; with a large one, the drawn tokens are the likeliest ones
 
     @property
     def head(self) -> int:

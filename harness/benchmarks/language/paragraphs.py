@@ -16,7 +16,7 @@ from tokenizers.models import BPE
 from tokenizers.pre_tokenizers import ByteLevel
 from tokenizers.trainers import BpeTrainer
 
-END = 0  # of a paragraph, and of an answer
+END = 0  # token that ends a paragraph, and an answer
 _END = "<end>"
 _PROSE = 0.85  # minimum share of letters and spaces in a paragraph that is neither code nor grammar
 
@@ -29,8 +29,8 @@ class Passages(NamedTuple):
 
 
 def read_passages(*, seed: int, held_out: int, shortest: int) -> Passages:
-    """Read each paragraph of prose once, as one line; ``held_out`` of those with at least ``shortest`` characters are
-    drawn by the seed."""
+    """Read each paragraph of prose once, as one line. The seed chooses ``held_out`` of those with at least ``shortest``
+    characters."""
     from pydoc_data.topics import topics
 
     joined = "\n\n".join(topics[name] for name in sorted(topics))

@@ -25,13 +25,13 @@ from harness.run.tokens import PROMPTS, STOP_SEQUENCE
 # Convert token ids to text and text to sentences, as the language benchmarks' official scripts do.
 #
 # The dataset's folder contains the required files: the checkpoint's ``tokenizer.json`` and ``tokenizer_config.json``,
-# and the four tables with which NLTK finds the ends of English sentences (``punkt_tab``).
+# and the four tables that NLTK needs to find the ends of English sentences (``punkt_tab``).
 
 TOKENIZER, TOKENIZER_FACTS = "tokenizer.json", "tokenizer_config.json"
-SENTENCES = "tokenizers/punkt_tab/english"  # below a folder of NLTK's
+SENTENCES = "tokenizers/punkt_tab/english"  # below a data folder of NLTK
 SENTENCE_TABLES = ("abbrev_types.txt", "collocations.tab", "ortho_context.tab", "sent_starters.txt")
 _NLTK = ("nltk_data", "../nltk_data")  # in the folder of the rows, or next to the dataset's folder
-# Removed by transformers, in this order, if a tokenizer requests it.
+# transformers removes the blanks of these, in this order, if a tokenizer requests it.
 _SPACED = (" .", " ?", " !", " ,", " ' ", " n't", " 'm", " 's", " 've", " 're")
 
 
@@ -54,7 +54,7 @@ def read_tokenizer(folder: Path, fix: str) -> Tokenizer:
     path = folder / TOKENIZER
     try:
         return Tokenizer.from_file(str(path))
-    except Exception as error:  # regardless of its class in the library
+    except Exception as error:  # regardless of the tokenizer's class in the library
         raise HarnessError(f"{path} is truncated or not a tokenizer: {error}", "input", fix) from error
 
 
@@ -117,13 +117,14 @@ Encode = Callable[[Tokenizer, Mapping[str, Any]], list[int]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptSet:
-    """A published set of prompts. ``name``: of the benchmark, for `reconcile fetch`. ``files``: common names of the
+    """A published set of prompts. ``name``: the benchmark's name, for `reconcile fetch`. ``files``: common names of the
     file with the rows, any of which is accepted. ``tokens``: the column of token ids; otherwise ``encode`` makes them
     from the ``asked`` columns. ``references``: columns that a score needs. ``vocabulary``: token ids are below it;
     ``longest``: tokens of the longest prompt, 0 if unknown. ``checkpoints``: folders below ``models`` of a scratch
     space that usually contain the checkpoint with the tokenizer. ``sentences``: the score splits texts into sentences.
-    ``also``: other names that columns have had. ``within``: the folder of the files below the dataset's, if there is
-    one. ``stops``: value of the column ``dataset`` -> which of the benchmark's stop sequences ends the answer, from 1.
+    ``also``: other names that columns have had. ``within``: the folder with the files, below the dataset's folder; ""
+    if it is the dataset's folder itself. ``stops``: value of the column ``dataset`` -> which of the benchmark's stop
+    sequences ends the answer, from 1.
     """
 
     name: str
@@ -180,7 +181,7 @@ def build_prompt_set(
 
 
 def _check_size(size: int, published: PromptSet, folder: Path) -> None:
-    """Check the size; a network may have a few more rows than its tokenizer has tokens."""
+    """Check the tokenizer's size; a network may have a few more rows than its tokenizer has tokens."""
     if not _FEWEST * published.vocabulary <= size <= published.vocabulary:
         problem = f"{folder / TOKENIZER} has {size} tokens, but the model has {published.vocabulary}"
         raise HarnessError(problem, "input", f"copy the tokenizer of {published.checkpoints[0]}")
@@ -258,8 +259,8 @@ _TOKENS, _ENDS, _STOPS = "prompts.npy", "prompt_ends.npy", "stop_sequences.npy"
 
 
 def write_prompts(output: Path, prompts: Sequence[Sequence[int]], stops: Sequence[int] = ()) -> None:
-    """Write prompts. ``stops``: ``STOP_SEQUENCE`` of each. Raises HarnessError for an empty prompt, which no server
-    answers."""
+    """Write prompts. ``stops``: the ``STOP_SEQUENCE`` of each prompt. Raises HarnessError for an empty prompt, which no
+    server answers."""
     lengths = [len(prompt) for prompt in prompts]
     if not lengths or 0 in lengths:
         where = f"prompt {lengths.index(0)} is empty" if lengths else "there are no prompts"
@@ -280,7 +281,7 @@ def load_prompts(dataset: Path) -> Arrays:
 
 
 def draw_lengths(rng: np.random.Generator, count: int, mean: int, longest: int) -> list[int]:
-    """Draw many short lengths and a few long ones, as in published prompts: their logarithms are evenly distributed."""
+    """Draw many short lengths and a few long ones, as in published prompts. Their logarithms are evenly distributed."""
     spread = 0.6
     drawn = rng.lognormal(np.log(mean) - spread**2 / 2, spread, count)
     found: list[int] = np.clip(drawn, 4, longest).astype(int).tolist()

@@ -1,7 +1,7 @@
 """MLPerf's language benchmarks: their published files, the default sampling if a round defines none, and the scoring of
 the official scripts.
 
-Facts for planning are in ``../NAME/benchmark.yaml``; rows for a rehearsal in ``rehearsing``.
+Facts for planning are in ``../NAME/benchmark.yaml``; ``rehearsing`` generates rows for a rehearsal.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class LanguageBenchmark(TokenBenchmark):
     """A benchmark with prompts as token ids, and reference texts for the answers.
 
     ``published``: the prompts of accuracy runs. ``performed``: those of performance runs, if different. ``compliance``:
-    those of a compliance test, whose file a spec then names. ``score``: scores an accuracy log, given a dataset and a
+    those of a compliance test; a spec then names their file. ``score``: scores an accuracy log, given a dataset and a
     folder.
     """
 
@@ -106,7 +106,7 @@ _LLAMA_8B = PromptSet(
     checkpoints=("Llama-3.1-8B-Instruct", "Meta-Llama-3.1-8B-Instruct", "Llama3.1-8B/Meta-Llama-3.1-8B-Instruct"),
 )
 _LLAMA_8B_GENERATION = {"min_new_tokens": 1, "max_new_tokens": 128}
-# As in evaluation.py of language/gpt-j and language/llama3.1-8b, whose tokenizers remove blanks before punctuation.
+# As in evaluation.py of language/gpt-j and language/llama3.1-8b, where the tokenizers remove blanks before punctuation.
 _SCORE_NEWS = partial(score_summaries, cleans=True, quoted=True)
 
 _GPT_OSS = PromptSet(
@@ -147,7 +147,8 @@ BENCHMARKS: Mapping[str, LanguageBenchmark] = {
         _LLAMA_8B_GENERATION,
         _SCORE_NEWS,
     ),
-    # OpenOrca's questions. Each prompt ends with token 29871, with which the model would begin every answer.
+    # OpenOrca's questions. Each prompt ends with token 29871, since the model would otherwise begin every answer with
+    # it.
     "llama2_70b": LanguageBenchmark(
         PromptSet(
             name="llama2-70b",
@@ -210,7 +211,7 @@ BENCHMARKS: Mapping[str, LanguageBenchmark] = {
         {"min_new_tokens": 1, "max_new_tokens": 20_000},
         score_reasoning,
     ),
-    # The same with longer answers. There is no seed: each question is repeated, and each answer counts.
+    # The same with longer answers. There is no seed, since each question is repeated and each answer counts.
     "gpt_oss_120b": LanguageBenchmark(
         _GPT_OSS,
         {"min_new_tokens": 1, "max_new_tokens": 32_768, "temperature": 1.0, "top_p": 1.0, "top_k": -1, "seed": -1},

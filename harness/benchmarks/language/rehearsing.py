@@ -34,9 +34,10 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GeneratedPrompts:
-    """``mean`` and ``longest``: tokens of prompts. ``least`` and ``most``: tokens of answers. ``finish``: makes the row
-    of a text, its tokens and its number, without the columns from the answer; ``refer``: makes these, and returns
-    whether the row is valid: if not, another text is used. ``liked``: texts of tokens that answers often contain."""
+    """``mean`` and ``longest``: tokens of prompts. ``least`` and ``most``: tokens of answers. ``finish``: makes a row
+    from a text, its tokens and its number, without the columns that depend on the answer; ``refer``: adds those
+    columns, and returns whether the row is valid. If it is not, another text is used. ``liked``: texts of tokens that
+    answers often contain."""
 
     shape: DecoderShape
     mean: int
@@ -63,8 +64,9 @@ def write_rehearsal(
     size: str,
     counter: Counter,
 ) -> None:
-    """Write the rehearsal. ``sets``: of accuracy runs, and, if there are more, of performance runs and of a compliance
-    test. LoadGen and TEST07 then request answers to the published number of questions: here, the few are repeated."""
+    """Write the rehearsal. ``sets``: the set of accuracy runs, and, if there are more, those of performance runs and of
+    a compliance test. LoadGen and TEST07 then request the published number of answers, so the few questions are
+    repeated."""
     published, *others = sets
     rows = write_prompts_and_network(
         GENERATED[name],
@@ -117,7 +119,7 @@ def write_prompts_and_network(
     if size == "full":
         shape = replace(shape, width=1024, heads=16, groups=8, layers=16, inner=4096)
     write_decoder(shape, model, rng, end=END)
-    # So that transformers reads it, too.
+    # This lets transformers read it, too.
     facts = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
     facts["eos_token"] = tokenizer.id_to_token(END)
     for folder in (data, model):
@@ -143,7 +145,7 @@ def write_prompts_and_network(
 
 
 class TextSource:
-    """Text source with any number of tokens, from the documentation."""
+    """A source of texts with any number of tokens, from the documentation."""
 
     def __init__(self, passages: Sequence[str], tokenizer: Tokenizer, rng: np.random.Generator) -> None:
         self._tokenizer, self._rng = tokenizer, rng
@@ -158,7 +160,7 @@ class TextSource:
 
 def learn_sentences(passages: Sequence[str]) -> dict[str, str]:
     """Learn sentence ends in these texts with NLTK, in its own table format."""
-    from nltk.tokenize.punkt import PunktTrainer  # which imports SciPy and scikit-learn
+    from nltk.tokenize.punkt import PunktTrainer  # slow, since it imports SciPy and scikit-learn
 
     learned = PunktTrainer("\n".join(passages)).get_params()
     pairs = {"collocations.tab": learned.collocations, "ortho_context.tab": learned.ortho_context.items()}
@@ -172,7 +174,7 @@ def _refer(row: Row, answer: str, *, column: str = "output") -> None:
 
 
 def _refer_number(row: Row, answer: str) -> None:
-    """Return the answer itself; if it contains a number, that number."""
+    """Use the answer itself as the reference, or the number that it contains, if there is one."""
     number = find_number(answer)
     row.update(dataset="GSM8K", gt_output=number) if number else row.update(gt_output=answer)
 
@@ -243,7 +245,7 @@ GENERATED: Mapping[str, GeneratedPrompts] = {
         refer=_refer,
     ),
     "mixtral_8x7b": GeneratedPrompts(
-        shape=DecoderShape(vocabulary=0, layers=4),  # some of whose answers are numbers
+        shape=DecoderShape(vocabulary=0, layers=4),  # some of this network's answers are numbers
         mean=32,
         longest=1024 // 16,
         least=8,
@@ -260,7 +262,7 @@ GENERATED: Mapping[str, GeneratedPrompts] = {
         finish=_finish_long_text,
         refer=partial(_refer, column="gt_output"),
     ),
-    # Questions with ten choices, answered with letters, of which the last single one is right.
+    # Questions with ten choices. The answers are letters; the last single one counts as right.
     "deepseek_r1": GeneratedPrompts(
         shape=DecoderShape(vocabulary=0, heads=4),
         mean=48,
@@ -290,7 +292,7 @@ GENERATED: Mapping[str, GeneratedPrompts] = {
 }
 
 
-_LIKED = 3.0  # how much likelier they are
+_LIKED = 3.0  # how much likelier these tokens are
 
 
 def write_decoder(shape: DecoderShape, output: Path, rng: np.random.Generator, *, end: int) -> None:

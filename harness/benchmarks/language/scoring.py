@@ -49,7 +49,7 @@ def score_longest(answer: str, wanted: str) -> float:
 
 @cache
 def _make_scorer(kinds: Sequence[str]) -> Any:
-    from rouge_score.rouge_scorer import RougeScorer  # of some benchmarks only
+    from rouge_score.rouge_scorer import RougeScorer  # only some benchmarks install it
 
     return RougeScorer(kinds, use_stemmer=True)
 
@@ -119,7 +119,7 @@ def refuse_answers(found: bool, what: str, why: str) -> None:
 
 
 def read_texts(log: AnswerLog, dataset: Path, *, cleans: bool, marks: bool = False) -> list[str]:
-    """Read each answer as text. ``cleans`` and ``marks``: as of ``load_decoder``."""
+    """Read each answer as text. ``cleans`` and ``marks``: as in ``load_decoder``."""
     decode = load_decoder(dataset, cleans=cleans, marks=marks)
     return [decode(answer) for answer in read_answers(log)]
 
@@ -164,7 +164,7 @@ def _read_number(value: object) -> float | None:
 
 
 def compare_needles(answer: str, wanted: str) -> float:
-    """Return percent. Each identifier found counts by the share of its expected characters that it contains
+    """Return a percentage. Each identifier found counts by the share of its expected characters that it contains
     anywhere."""
     found = _NEEDLE.findall(answer)
     if not found:
@@ -196,10 +196,10 @@ def _squeeze(text: str) -> str:
 
 Find = Callable[[str], str | int | None]
 PROGRAMS, FORMULAS = "livecodebench", "math500"
-_BEGINS, _ENDS = ("['", '["'), ("']", '"]')  # of a list with one text
+_BEGINS, _ENDS = ("['", '["'), ("']", '"]')  # around the text in a list with one text
 _BOXED = re.compile(r"\\boxed{\s*(\d+)\s*}")
 _NUMBERED = re.compile(r"Answer:\s*(\d+)(?!\.)\b", re.IGNORECASE)
-_MOST = 999  # of an AIME answer
+_MOST = 999  # the largest AIME answer
 _FINAL = re.compile(r"<\|channel\|>final[^<]*<\|message\|>(.*?)(?:<\|return\|>|$)", re.DOTALL)
 _BOLD = re.compile(r"\*\*([^*]+)\*\*")
 
@@ -225,7 +225,7 @@ class AnswerJudge:
 
 
 def choose_judge(judges: Mapping[str, AnswerJudge], name: str) -> AnswerJudge:
-    """Choose the judge of the first set whose name is contained in that of the question's set."""
+    """Choose the judge of the first set whose name occurs in the name of the question's set."""
     for known, judge in judges.items():
         if known in name.lower():
             return judge
@@ -275,7 +275,7 @@ def find_whole_number(text: str) -> int | None:
     found = _BOXED.findall(text) or _NUMBERED.findall(text)
     try:
         number = int(found[-1])
-    except (IndexError, ValueError):  # none, or with more digits than Python reads
+    except (IndexError, ValueError):  # there is no number, or it has more digits than Python reads
         return None
     return number if number <= _MOST else None
 
@@ -320,7 +320,7 @@ def score_reasoning(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str,
 
 def score_repeated_questions(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
     """Score as eval_mlperf_accuracy.py of language/gpt-oss-120b does, for sets without programs. Add the mean number of
-    tokens, which it does not print and the rounds limit."""
+    tokens, which the script does not print but the rounds limit."""
     names, right = (Counter(found) for found in _judge_answers(GPT_OSS_JUDGES, log, dataset, marks=True))
     points, most = (sum(tally[name] / _REPEATS.get(name, 1) for name in sorted(names)) for tally in (right, names))
     percent, tokens = f"{points / most * 100:.3f}", count_mean_tokens(log)
@@ -332,8 +332,8 @@ def score_repeated_questions(log: AnswerLog, dataset: Path, output: Path) -> Map
 def _judge_answers(
     judges: Mapping[str, AnswerJudge], log: AnswerLog, dataset: Path, *, marks: bool = False
 ) -> tuple[list[str], list[str]]:
-    """Return the set of each answer, in lower case, and those of the right ones. Programs must be run to be judged, and
-    formulas simplified: if the dataset has any, like the published ones, the official script scores."""
+    """Return each answer's set, in lower case, and the sets of the right answers. Programs must be run to be judged,
+    and formulas must be simplified. If the dataset has any, as the published ones do, the official script scores."""
     references = load_references(dataset)
     indices = log.indices.tolist()
     names = [references["dataset"][index].lower() for index in indices]

@@ -86,7 +86,7 @@ def _read_parquet(path: Path, fix: str) -> Columns:
     except OSError as error:
         problem = f"{path}: {error.strerror}" if error.strerror else f"{path} is truncated: {error}"
         raise HarnessError(problem, "missing" if error.strerror else "input", fix) from error
-    except (ArrowException, ValueError) as error:  # the second for invalid text
+    except (ArrowException, ValueError) as error:  # ValueError for invalid text
         raise HarnessError(f"{path} is truncated or not Parquet: {error}", "input", fix) from error
 
 
@@ -183,7 +183,7 @@ class _Index(NamedTuple):
 
 
 class _IndexKind:
-    """Kind of an index; all kinds are read alike."""
+    """A kind of index; all kinds are read alike."""
 
 
 _KNOWN: dict[tuple[str, str], Any] = {

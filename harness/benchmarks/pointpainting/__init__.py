@@ -79,11 +79,11 @@ def fill_room(pillars: Pillars, room: int) -> Arrays:
     return {"pillars": points, "cells": cells, "counts": counts}
 
 
-# The model: a folder with MLCommons' published networks, each made into an engine; the segmentation network twice, for
-# front and side pictures.
+# The model is a folder with MLCommons' published networks, each of which becomes an engine; the segmentation network is
+# used twice, for front and side pictures.
 #
-# The published split is preserved: painting and pillars are between the networks, and not part of them. Operations on a
-# picture before the network run in its engine, so that pictures remain bytes until then.
+# The published split is preserved, so painting and pillars are between the networks, and not part of them. Operations
+# on a picture before the network run in its engine, so that pictures remain bytes until then.
 
 SEGMENTATION_ONNX, DETECTION_ONNX = "deeplabv3+.onnx", "pp.onnx"
 SEGMENTATION_WEIGHTS, DETECTION_WEIGHTS = "best_deeplabv3plus_resnet50_waymo_os16.pth", "pp_ep36.pth"
@@ -141,7 +141,7 @@ def build_model(
 
 _LEAST_OVERLAP = {"Pedestrian": 0.5, "Cyclist": 0.5, "Car": 0.7}
 _TOLERATED = {"Pedestrian": TOLERATED["Person_sitting"], "Car": TOLERATED["Van"]}
-_LEAST_HEIGHT = -1  # of a rectangle, pixels
+_LEAST_HEIGHT = -1  # minimum height of a rectangle, pixels
 _RECALLS, _EVERY, _PARTS = 41, 4, 11
 _COUNTS, _IGNORED, _ANOTHER = 0, 1, -1
 Floats = NDArray[np.float32]
@@ -149,8 +149,8 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A frame's objects and detections: classes, difficulties; classes, scores, and whether the rectangle is inverted;
-    the overlapping pairs with their overlaps, ordered by object."""
+    """A frame's objects and detections: the objects' classes and difficulties; the detections' classes, scores, and
+    whether the rectangle is inverted; and the overlapping pairs with their overlaps, ordered by object."""
 
     classes: NDArray[np.int64]
     difficulties: NDArray[np.int64]
@@ -162,8 +162,9 @@ class Scene:
 
 @dataclass(frozen=True, slots=True)
 class _Contest:
-    """A scene from the view of one class. ``candidates``: for each matchable object, whether it counts, and the
-    detections that overlap it enough; ``counts``: whether each detection counts; ``ranked``: their scores, ascending.
+    """A scene as one class sees it. ``candidates``: for each matchable object, whether it counts, and the detections
+    that overlap it enough; ``counts``: whether each detection counts; ``ranked``: the scores of those that count,
+    ascending.
     """
 
     candidates: Sequence[tuple[int, Sequence[tuple[int, float]]]]

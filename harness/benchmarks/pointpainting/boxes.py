@@ -109,11 +109,11 @@ def outline(boxes: Floats, projection: Floats, shape: NDArray[np.int64]) -> Floa
 
 Doubles = NDArray[np.float64]
 _SQUARE = np.array([[-0.5, -0.5], [0.5, -0.5], [0.5, 0.5], [-0.5, 0.5]])
-_MARGIN = 1e-9  # m: tolerance within which a corner counts as inside
+_MARGIN = 1e-9  # tolerance within which a corner counts as inside, m
 
 
 def find_near(ours: Doubles, theirs: Doubles) -> NDArray[np.bool_]:
-    """Mark pairs [n, m] whose circumscribed circles intersect; no others can overlap."""
+    """Mark pairs [n, m] with intersecting circumscribed circles; no other pairs can overlap."""
     reach = [np.hypot(boxes[:, 2], boxes[:, 3]) / 2 for boxes in (ours, theirs)]
     apart = np.hypot(ours[:, None, 0] - theirs[None, :, 0], ours[:, None, 1] - theirs[None, :, 1])
     near: NDArray[np.bool_] = apart < reach[0][:, None] + reach[1][None, :]
@@ -140,7 +140,7 @@ def measure_overlaps(ours: Doubles, theirs: Doubles) -> Doubles:
     order = np.argsort(np.where(valid, around, np.inf), axis=1)
     ring = np.take_along_axis(places, order[..., None], axis=1)
     used = np.take_along_axis(valid, order, axis=1)
-    ring = np.where(used[..., None], ring, ring[:, :1])  # entries that do not count are moved to the first one
+    ring = np.where(used[..., None], ring, ring[:, :1])  # entries that do not count are moved onto the first one
     x, y = ring[..., 0], ring[..., 1]
     area: Doubles = np.abs((x * np.roll(y, -1, axis=1) - np.roll(x, -1, axis=1) * y).sum(axis=1)) / 2
     return np.where(count > 2, area, 0)
@@ -166,7 +166,8 @@ def _find_inside(corners: Doubles, boxes: Doubles, middle: Doubles) -> NDArray[n
 
 
 def _cross_sides(one: Doubles, other: Doubles) -> tuple[Doubles, NDArray[np.bool_]]:
-    """Intersect each side of one rectangle with each side of the other: points [n, 16, 2], and whether they exist."""
+    """Intersect each side of one rectangle with each side of the other. Return the points [n, 16, 2], and whether they
+    exist."""
     start, step = one[:, :, None], (np.roll(one, -1, axis=1) - one)[:, :, None]
     begin, way = other[:, None], (np.roll(other, -1, axis=1) - other)[:, None]
     apart = begin - start

@@ -17,12 +17,12 @@ from harness.benchmarks.sources import is_below
 from harness.errors import HarnessError
 
 CAMERAS = 5  # front, front left, front right, side left, side right
-# Front pictures are higher than side pictures: each size has its own engine of the same network.
+# Front pictures are higher than side pictures, so each size has its own engine of the same network.
 FRONT, SIDE, DETECTION = "front", "side", "detection"
 LOOKING = {FRONT: (0, 1, 2), SIDE: (3, 4)}  # cameras
 MATRICES = (*(f"P{camera}" for camera in range(CAMERAS)), "R0_rect", *(f"Tr_velo_to_cam_{n}" for n in range(CAMERAS)))
 CLASSES = ("Pedestrian", "Cyclist", "Car")  # in the order of the network's classes
-# Classes that the official script accepts as a pedestrian or a car, without counting them as errors.
+# The official script accepts these classes as a pedestrian or a car, without counting them as errors.
 TOLERATED = {"Person_sitting": 3, "Van": 4}
 OTHER = 5
 FIX = "download kitti_format again, as described by `reconcile fetch pointpainting`; nothing was prepared"
@@ -48,7 +48,7 @@ class Frame:
 
 
 def read_frames(path: Path) -> list[Frame]:
-    """Read the frames. Raises HarnessError that says whether the file is missing, truncated, or something else."""
+    """Read the frames. Raises HarnessError, which says whether the file is missing, truncated, or something else."""
     try:
         with path.open("rb") as stream:
             found = PlainUnpickler(stream, "a list of frames").load()
@@ -71,7 +71,7 @@ def _read_frame(path: Path, place: int, info: Any) -> Frame:
 
 @np.errstate(over="ignore")  # values too large for float32 become infinite and are rejected
 def _make_frame(info: Any) -> Frame:
-    """Raise KeyError, IndexError, TypeError, ValueError or OverflowError."""
+    """Make a frame. Raises KeyError, IndexError, TypeError, ValueError or OverflowError."""
     image, calibration, annotations = info["image"], info["calib"], info["annos"]
     cloud = PurePosixPath(str(info["point_cloud"]["velodyne_path"]))
     boxes = [np.asarray(annotations[name], np.float32) for name in ("location", "dimensions", "rotation_y")]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from harness.benchmarks.pointpainting.infos import CAMERAS
 
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of pictures, red first, as expected by the network
-SEEN = 19  # classes of the segmentation network, those of Cityscapes
+SEEN = 19  # number of the segmentation network's classes, those of Cityscapes
 # Target classes: background, bicycle, vehicles, person, rider, motorcycle.
 GROUPS: Sequence[Sequence[int]] = (range(11), (18,), (13, 14, 15, 16), (11,), (12,), (17,))
 FEATURES = 5  # values of a point: position, intensity, elongation
@@ -74,10 +74,10 @@ def group_classes(scores: NDArray[np.float32]) -> NDArray[np.float32]:
 # Columns of 0.32 m by 0.32 m, like Voxelization there: in the order of their first points, the first twenty points of
 # each, and at most 32,000.
 
-LOWEST = np.array([-74.88, -74.88, -2], np.float32)  # m: range of the benchmark
+LOWEST = np.array([-74.88, -74.88, -2], np.float32)  # lower end of the benchmark's range, m
 HIGHEST = np.array([74.88, 74.88, 4], np.float32)
 SIZE = np.array([0.32, 0.32, 6], np.float32)
-CELLS = 468  # along each side
+CELLS = 468  # columns along each side
 MOST_POINTS, MOST_PILLARS = 20, 32_000
 
 

@@ -33,14 +33,14 @@ from harness.errors import HarnessError
 MODEL = "model.pt2"
 _FIX = "use the reference checkpoint, see `reconcile fetch pointpainting`"
 _RESNET = {"layer1": (3, 1), "layer2": (4, 2), "layer3": (6, 2), "layer4": (3, 1)}  # blocks, stride of the first
-_FURTHER = "layer4"  # whose blocks after the first have dilation 2
+_FURTHER = "layer4"  # its blocks after the first have dilation 2
 _ATROUS = (6, 12, 18)
-_BLOCKS = ((3, 1), (5, 2), (5, 2))  # of PointPillars: layers after the first, which has the stride
+_BLOCKS = ((3, 1), (5, 2), (5, 2))  # PointPillars: number of layers after the first one, and the first one's stride
 _UPWARDS = (1, 2, 4)
 _EPSILON, _PILLARS_EPSILON = 1e-5, 1e-3
 _ANCHORS = (((0.84, 0.91, 1.74), -0.0345), ((0.84, 1.81, 1.77), 0.0), ((2.08, 4.73, 1.77), -0.1188))  # sizes, height
 _ANGLES = (0, 1.57)
-_MOST_PICTURES = 64  # of a batch
+_MOST_PICTURES = 64  # maximum of a batch
 Weights = Mapping[str, torch.Tensor]
 
 
@@ -96,7 +96,7 @@ class DeepLab(_Network):
         return (inner + x).relu()
 
     def _plain(self, x: torch.Tensor, name: str, norm: str, **settings: Any) -> torch.Tensor:
-        """Apply a convolution and its normalisation, and keep negative values."""
+        """Apply a convolution and its normalisation, without setting negative values to zero."""
         x = functional.conv2d(x, self.weight(f"{name}.weight"), **settings)
         parts = (self.weight(f"{norm}.{part}") for part in ("running_mean", "running_var", "weight", "bias"))
         return functional.batch_norm(x, *parts, eps=self._epsilon)
@@ -172,7 +172,7 @@ class PointPillars(_Network):
 
 
 def _first_middle(axis: int) -> float:
-    """Return the middle of the first column along an axis, in m."""
+    """Return the middle of the first column along an axis, in metres."""
     return float(SIZE[axis]) / 2 + float(LOWEST[axis])
 
 

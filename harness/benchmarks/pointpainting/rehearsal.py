@@ -32,9 +32,9 @@ FOLDER = "networks"
 _FIRST = 1_000_000  # number of Waymo's first validation frame
 _SHAPES = ((48, 72), (48, 72), (48, 72), (32, 72), (32, 72))  # height, width
 _YAWS = (0, 45, -45, 90, -90)  # degrees to the left
-_FOCAL = 0.95  # of the width: neighbouring cameras overlap
-_PLACE = (1.5, 0.0, 0.3)  # of all cameras, m from the lidar
-_GROUND, _CLUSTERS, _CLUSTERED = 240, 12, 14  # points; clusters, and points of each
+_FOCAL = 0.95  # as a share of the width, so that neighbouring cameras overlap
+_PLACE = (1.5, 0.0, 0.3)  # position of all cameras relative to the lidar, m
+_GROUND, _CLUSTERS, _CLUSTERED = 240, 12, 14  # number of points; number of clusters, and points of each
 _HIDDEN = {"small": 8, "full": 64}
 _FEW = 4  # scenes used to balance the networks
 _LEAST_HEIGHT = -1  # pixels: the official script ignores smaller objects
@@ -134,7 +134,7 @@ def _make_matrix(name: str) -> NDArray[np.float64]:
 
 
 def _list_objects(rows: NDArray[np.float64]) -> dict[str, Any]:
-    """Convert an answer's rows to objects in the reference's format. Those that the official script ignores as
+    """Convert an answer's rows to objects in the reference's format. Objects that the official script ignores as
     detections are marked as too hard."""
     count = len(rows)
     boxes = rows[:, 7:11]
@@ -164,8 +164,8 @@ def _write_lists(data: Path, infos: Sequence[Mapping[str, Any]]) -> None:
 _SIZES = ((0.84, 0.91, 1.74), (0.84, 1.81, 1.77), (2.08, 4.73, 1.77))  # sizes of the published anchors, m
 _PROPOSED = 2 * len(CLASSES)  # boxes of a pillar: each size, along and across
 _OUT = _PROPOSED * COLUMNS
-_LIKELY = 0.02  # share of proposals
-_MOVED, _WIDENED, _TURNED = 0.5, 0.2, 0.5  # maxima: m, logarithm, radians
+_LIKELY = 0.02  # share of the proposals that are likely
+_MOVED, _WIDENED, _TURNED = 0.5, 0.2, 0.5  # maximum changes: m, logarithm, radians
 _BOTTOM = -1.5  # m
 _INPUTS: Tensors = {
     "input_pillars": ("float32", ["pillar_num", MOST_POINTS, PAINTED]),
@@ -187,7 +187,7 @@ def make_segmentation(path: Path, rng: np.random.Generator, width: int) -> None:
 
 def make_detection(path: Path, rng: np.random.Generator, width: int, given: Sequence[Arrays]) -> None:
     """Map input_pillars [n, 20, 11], input_coors_batch int64 [n, 4] and input_npoints_per_pillar int32 [n] to output_x
-    [4096, 11]. ``given``: its inputs for some scenes, used to balance it."""
+    [4096, 11]. ``given``: its inputs for some scenes, which balance it."""
     net = NetworkBuilder(rng)
     summed = net.node("ReduceSum", ["input_pillars", net.constant([1], "int64")], keepdims=0)
     counts = net.node("Cast", ["input_npoints_per_pillar"], to=1)

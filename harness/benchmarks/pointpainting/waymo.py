@@ -1,7 +1,7 @@
 """Waymo's validation frames in KITTI's format, as MLCommons gives them to its members.
 
-Pictures remain JPEG files until a run makes them resident, which LoadGen does not time: a decoded frame takes 32 MB.
-Points outside the benchmark's range are removed in the preparation, which a single, consistent crop may do.
+Pictures remain JPEG files until a run makes them resident, which LoadGen does not time, since a decoded frame takes 32
+MB. The preparation removes points outside the benchmark's range, which is allowed as a single, consistent crop.
 """
 
 from __future__ import annotations
@@ -145,8 +145,8 @@ def _check_listed(folder: Path, frames: Sequence[Frame]) -> None:
 
 
 def _check_sizes(folder: Path, frames: Sequence[Frame]) -> None:
-    """Check the sizes: a cloud consists of complete points; pictures for an engine have one size, the one in
-    the list."""
+    """Check the sizes: a cloud consists of complete points, and all pictures for an engine have the size stated in the
+    list."""
     cut = [frame.cloud for frame in frames if (folder / frame.cloud).stat().st_size % _POINT]
     if cut:
         problem = f"{folder}: {describe_problems('cut off', cut, len(frames))}"

@@ -1,7 +1,7 @@
-"""Qwen3-VL 235B determines a product's category, its brand and whether it is second-hand, from its picture and texts;
+"""Qwen3-VL 235B determines a product's category and brand, and whether it is second-hand, from its picture and texts;
 the score is the hierarchical F1 of the categories.
 
-Prompts go to a server with the chat protocol, and answers are logged as in the reference: the bytes of their text.
+Prompts go to a server with the chat protocol, and answers are logged as in the reference, as the bytes of their text.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _BATCH = 32  # rows in memory
 
 @dataclass(frozen=True, slots=True)
 class Edition:
-    """A published set. ``rows``: of each of its splits."""
+    """A published set. ``rows``: the number of rows of each split."""
 
     title: str
     rows: Mapping[str, int]
@@ -54,7 +54,7 @@ class Edition:
 
 EDITIONS = (
     Edition("Shopify/product-catalogue", {"train": 38_631, "test": 9_658}),
-    Edition("nvidia/Shopify-product-catalogue-8k", {"train": 8_000}),  # of Interactive
+    Edition("nvidia/Shopify-product-catalogue-8k", {"train": 8_000}),  # the set of the Interactive scenario
 )
 
 
@@ -159,7 +159,7 @@ def _opened(path: Path, problem: str) -> Iterator[Any]:
     try:
         with ParquetFile(path) as file:
             yield file
-    except (OSError, ArrowException, ValueError) as error:  # the last for invalid text
+    except (OSError, ArrowException, ValueError) as error:  # ValueError for invalid text
         raise HarnessError(f"{path} {problem}: {error}", "input", FIX) from error
 
 
@@ -172,7 +172,7 @@ def _ask(wording: Any, row: _Row) -> bytes:
         raise HarnessError(f"{row.path}: row {row.number} has no picture", "input", FIX)
     try:
         messages = make_messages(wording, {**row.values, "product_image": picture})
-    except Exception as error:  # Pillow's errors for invalid pictures; too large a picture has its own class
+    except Exception as error:  # Pillow's errors for invalid pictures; pictures that are too large have their own class
         problem = f"{row.path}: the picture of row {row.number} cannot be decoded: {error}"
         raise HarnessError(problem, "input", FIX) from error
     return json.dumps(messages, ensure_ascii=False).encode()
@@ -189,7 +189,7 @@ def _show(rows: Mapping[str, int]) -> str:
 
 REFERENCES = "references.json"
 _LEVELS = " > "
-_ALIKE = 0.9  # of two brands
+_ALIKE = 0.9  # minimum likeness of two equal brands
 
 
 class ProductAnswer(BaseModel):
@@ -266,7 +266,7 @@ def count_common(guesses: Sequence[str], levels: Sequence[str]) -> int:
 
 
 def score_brands(found: Sequence[str | None], wanted: Sequence[str]) -> float:
-    """Return the share of equal brands, with one different letter in ten allowed."""
+    """Return the share of equal brands. One letter in ten may differ."""
     pairs = zip(found, wanted, strict=True)
     right = sum(
         brand is not None and compute_likeness(brand.strip().lower(), truth.strip().lower()) > _ALIKE
@@ -282,7 +282,7 @@ def compute_likeness(first: str, second: str) -> float:
 
 
 def count_shared(first: str, second: str) -> int:
-    """Return the length of the longest common subsequence. Each row of the usual table is one integer, whose bits are 0
+    """Return the length of the longest common subsequence. Each row of the usual table is one integer. Its bits are 0
     where a letter is added (Hyyrö, 2004)."""
     places: dict[str, int] = {}
     for place, letter in enumerate(first):

@@ -21,11 +21,11 @@ from harness.contract import Counter
 
 MODEL = "Qwen3-VL-235B-A22B-Instruct"
 _SHARDS = {"train": 2, "test": 1}
-_TEST = 5  # rows per row of the test split, as in the published data
+_TEST = 5  # rows in total for each row of the test split, as in the published data
 _GROUP = 16  # rows of a row group
-_LISTED = (8, 10)  # categories of a product, as in most published ones
-_LEVELS = (2, 7)  # of a category
-_SIZES = (40, 160)  # pixels of a side
+_LISTED = (8, 10)  # categories of a product, as for most published ones
+_LEVELS = (2, 7)  # levels of a category
+_SIZES = (40, 160)  # pixels along a side
 _CODE = '<script>function track(id) { return {"a": [`${id}`]}; }</script> '
 _TEXT, _PICTURE = pa.string(), pa.struct([("bytes", pa.binary()), ("path", pa.string())])
 _COLUMNS = {
@@ -70,7 +70,7 @@ def write_rehearsal(
 
 
 def _make_schema() -> pa.Schema:
-    """Make a schema with the library `datasets`'s own metadata: which columns are pictures."""
+    """Make a schema with the metadata of the library `datasets`, which states which columns are pictures."""
     features = {name: _SAID[str(kind).partition("<")[0]] for name, kind in _COLUMNS.items()}
     return pa.schema(_COLUMNS, metadata={"huggingface": json.dumps({"info": {"features": features}})})
 

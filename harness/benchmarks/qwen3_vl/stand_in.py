@@ -19,8 +19,8 @@ from typing import Any
 from aiohttp import web
 from PIL import Image
 
-_MOST = 64 << 20  # bytes of a prompt
-_PIECE = 4  # letters of a token
+_MOST = 64 << 20  # maximum bytes of a prompt
+_PIECE = 4  # letters per token
 
 
 class StubServer:
@@ -81,8 +81,8 @@ _TEXTS = re.compile(r"```(?:text|json)\n(.*?)\n```", re.DOTALL)
 
 
 class StandIn:
-    """Chooses by a checksum of the texts, and by the brightest quarter of the picture. Raises OSError if ``folder`` has
-    no description of it."""
+    """Chooses by a checksum of the texts, and by the brightest quarter of the picture. Raises OSError if ``folder``
+    does not describe the model."""
 
     def __init__(self, folder: Path) -> None:
         facts = json.loads((folder / CONFIG).read_text(encoding="utf-8"))

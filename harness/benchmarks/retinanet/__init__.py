@@ -36,16 +36,16 @@ from harness.errors import HarnessError
 # The steps and constants are those of the reference's network (torchvision's RetinaNet): a box for each anchor, the
 # thousand best scores of each level, no two boxes of one class that overlap by more than half, at most three hundred.
 
-SIDE = 800  # of the network's input
+SIDE = 800  # side of the network's input
 CLASSES = 264
 MOST = 300  # per image
 BEST = 1000  # scores per level
 _OVERLAP = np.float32(0.5)
-_CELLS = (100, 50, 25, 13, 7)  # of each level, along a side
+_CELLS = (100, 50, 25, 13, 7)  # cells along a side of each level
 ANCHORS_OF_LEVELS = tuple(9 * cells**2 for cells in _CELLS)
-_WIDTHS = (32, 64, 128, 256, 512)  # of a level's anchors
-_RATIOS = (0.5, 1.0, 2.0)  # height to width
-_LARGEST = np.float32(np.log(1000 / 16))  # maximum growth of a box
+_WIDTHS = (32, 64, 128, 256, 512)  # widths of each level's anchors
+_RATIOS = (0.5, 1.0, 2.0)  # ratios of height to width
+_LARGEST = np.float32(np.log(1000 / 16))  # logarithm of the maximum growth of a box
 _LEAST = np.log(THRESHOLD / (1 - THRESHOLD)) - np.float32(1e-3)  # minimum before the sigmoid, with room for rounding
 
 
@@ -104,10 +104,10 @@ def decode(anchors: Boxes, offsets: Boxes) -> Boxes:
 # The best scores of each level, chosen by the network itself if it ends at its heads.
 #
 # RetinaNet's heads return 32 million scores for one image, 127 MB. The network passes on only the values that the host
-# uses: the best scores of each level, their positions, and their offsets. It chooses twice, which is exact and a
-# hundred times cheaper than ranking every score: any of the best thousand scores belongs to one of the thousand anchors
-# with the highest best scores. This only requires ONNX, so a machine without the benchmark's other libraries can make
-# such networks as well.
+# uses: the best scores of each level, their positions, and their offsets. It chooses twice, which is a hundred times
+# cheaper than ranking every score, and exact, since each of the best thousand scores belongs to one of the thousand
+# anchors with the highest best scores. This only requires ONNX, so a machine without the benchmark's other libraries
+# can make such networks as well.
 
 SCORES, PLACES, OFFSETS = "best_scores", "best_places", "best_offsets"
 _GATHERS_PER_SAMPLE = 12  # the first opset whose GatherND supports a batch
@@ -174,8 +174,8 @@ def append_ranking(
 def _choose_best(
     net: NetworkBuilder, scores: str, offsets: str, highest: str, likely: int, classes: int, start: int, best: int
 ) -> tuple[str, str, str]:
-    """Choose from one level, whose first anchor is number ``start``, among the ``likely`` anchors with the ``highest``
-    scores: the best scores, their positions, their offsets."""
+    """Choose from one level, which begins with anchor number ``start``, among the ``likely`` anchors with the
+    ``highest`` scores. Return the best scores, their positions, and their offsets."""
 
     def pick(source: str, rows: str) -> str:
         """Map [n, rows, ...] and [n, m] to [n, m, ...]."""

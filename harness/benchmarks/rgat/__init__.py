@@ -12,14 +12,14 @@ from harness.benchmarks.rgat.blocks import OUTPUTS, Blocks, load_samples, postpr
 from harness.benchmarks.rgat.igbh import build_dataset
 from harness.contract import Counter
 
-CHECKPOINT = ".pt"  # of the reference's checkpoint; a torch.export program ends in .pt2
+CHECKPOINT = ".pt"  # suffix of the reference's checkpoint; a torch.export program ends in .pt2
 
 
 def build_model(
     source: Path | None, settings: Mapping[str, Any], inputs: Mapping[str, Path], output: Path, counter: Counter
 ) -> None:
-    """Write model.pt2, the only format whose inputs can each have their own length. ``settings``: none for this
-    benchmark."""
+    """Write model.pt2, the only format in which each input can have its own length. This benchmark has no
+    ``settings``."""
     if source is None or source.suffix != CHECKPOINT:
         copy_model(source, settings, inputs, output, counter)
         return
@@ -30,8 +30,8 @@ def build_model(
 
 class Rgat(TensorBenchmark):
     outputs = OUTPUTS
-    # The official script reads the first number of a response, in the type of its option: read as int32, too, these
-    # bytes are the class.
+    # The official script reads the first number of a response in the type that its option names. These bytes are the
+    # class even if they are read as int32.
     response_dtype = "int64"
     build_dataset = staticmethod(build_dataset)
     build_model = staticmethod(build_model)

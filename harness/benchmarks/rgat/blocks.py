@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from harness.backends import Outputs
 from harness.run.qsl import Arrays
 
-# The graph of IGB-Heterogeneous: kinds of nodes, relations between them, and those of both that a sample can reach.
+# The graph of IGB-Heterogeneous: kinds of nodes, the relations between them, and which of both a sample can reach.
 #
 # From graph/R-GAT of mlcommons/inference: dgl_utilities/feature_fetching.py (nodes, relations, and those added in the
 # other direction), backend_dgl.py (numbers of neighbours), tools/split_seeds.py (requested papers).
@@ -30,11 +30,11 @@ NODES = {
     "conference": 4_547,
 }
 KINDS = tuple(NODES)
-FEATURES = 1024  # of a node
+FEATURES = 1024  # features of a node
 CLASSES = 2983
-LABELLED = 157_675_969  # the first papers, which have one of those classes
+LABELLED = 157_675_969  # the first papers; each has one of those classes
 SAMPLES = 788_379  # 0.5 % of the labelled papers
-# Neighbours drawn for each relation: of the requested papers, of the nodes reached from them, and so on.
+# How many neighbours are drawn for each relation: for the requested papers, for the nodes reached from them, and so on.
 FANOUTS = (15, 10, 5)
 LAYERS = len(FANOUTS)
 
@@ -59,7 +59,7 @@ PUBLISHED = (
     Relation("paper", "published", "journal"),
     Relation("paper", "venue", "conference"),
 )
-CITES = PUBLISHED[0]  # has both directions in one relation, and each paper cites itself once
+CITES = PUBLISHED[0]  # this relation has both directions, and each paper cites itself once
 REVERSED = {
     relation: Relation(relation.target, f"rev_{relation.name}", relation.source)
     for relation in PUBLISHED
@@ -104,7 +104,7 @@ def name_features(kind: str) -> str:
 
 
 def name_adjacency(relation: Relation) -> tuple[str, str]:
-    """Name the bounds of each node's edges, and their sources."""
+    """Name the files with the bounds of each node's edges, and with the edges' sources."""
     return f"indptr_{relation.name}.npy", f"indices_{relation.name}.npy"
 
 
@@ -114,7 +114,7 @@ def name_input(name: str) -> str:
 
 
 class Blocks:
-    """Features and edges are memory-mapped: a page is read when a node on it is reached."""
+    """Features and edges are memory-mapped, so a page is read when a node on it is reached."""
 
     def __init__(self, dataset: Path) -> None:
         def read(name: str) -> np.ndarray:
@@ -126,7 +126,7 @@ class Blocks:
         self.sampler = Sampler({each: Adjacency(*map(read, name_adjacency(each))) for each in RELATIONS})
 
     def __reduce__(self) -> tuple[Callable[[Path], Blocks], tuple[Path]]:
-        """Pickle the paths only: another process maps the files itself."""
+        """Pickle only the paths, since another process maps the files itself."""
         return Blocks, (self._dataset,)
 
     def __call__(self, samples: Arrays) -> Arrays:
@@ -149,12 +149,12 @@ def postprocess(outputs: Outputs) -> np.ndarray:
 #
 # Draws come from a hash of the node, so they are the same in every run, and any number of threads can draw at once. No
 # library in the field does this: DGL, which provides the reference's sampler, only has packages for older versions of
-# PyTorch, pyg-lib's wheels are not on PyPI, torch-sparse is distributed as source, last in 2023; their draws differ
-# from run to run.
+# PyTorch, pyg-lib's wheels are not on PyPI, and torch-sparse is only distributed as source, last in 2023. Their draws
+# differ from run to run.
 
 Ids = NDArray[np.int64]
 NO_NODE = -1  # replaces a node if there are fewer than the row has room for
-_LEAST = 2  # minimum rows and columns of each input: a compiled program may treat an axis of one as fixed
+_LEAST = 2  # minimum rows and columns of each input, since a compiled program may treat an axis of one as fixed
 _STEP, _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 _WORD = 1 << 64
 
@@ -205,8 +205,8 @@ def hash_nodes(nodes: Ids, salt: int) -> NDArray[np.uint64]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """Nodes of a batch. ``nodes``: of each kind, in the order in which they are reached. ``places``: further network
-    inputs by name: the positions of neighbours among those nodes, and of the samples."""
+    """Nodes of a batch. ``nodes``: those of each kind, in the order in which they are reached. ``places``: further
+    network inputs by name: the positions of neighbours among those nodes, and of the samples."""
 
     nodes: Mapping[str, Ids]
     places: Mapping[str, Ids]
@@ -269,7 +269,7 @@ class _Reached:
         self._count += len(self.hops[hop])
 
     def find(self, ids: Ids) -> Ids:
-        """Find their positions; NO_NODE if there is none."""
+        """Find the nodes' positions, or NO_NODE where there is none."""
         if not len(self._ids):
             return np.full(ids.shape, NO_NODE, np.int64)
         at = np.minimum(np.searchsorted(self._ids, ids), len(self._ids) - 1)

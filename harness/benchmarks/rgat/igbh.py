@@ -1,7 +1,7 @@
 """IGB-Heterogeneous as published by its authors, checked completely, and the data that runs read from it.
 
-Paper's and author's features and the labels of the full set are bare values, those of smaller sets npy files; both are
-accepted.
+In the full set, the features of papers and authors and the labels are bare values; in smaller sets they are npy files.
+Both are accepted.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def prepare(found: PublishedGraph, dtype: str, threads: int, output: Path, count
     np.save(output / "nodes.npy", found.seeds)
     np.save(output / "labels.npy", found.labels[found.seeds].astype(np.int64))
     rows, edges = sum(map(len, found.features.values())), sum(map(len, found.edges.values()))
-    counter.stage("building", rows + 4 * edges)  # each edge in both directions, in two passes
+    counter.stage("building", rows + 4 * edges)  # each edge is written in both directions, in two passes
     with ThreadPoolExecutor(threads) as pool:  # copying and sorting release the interpreter lock
         work = [pool.submit(_write_edges, relation, found, output, counter) for relation in PUBLISHED]
         for kind, features in found.features.items():
@@ -153,7 +153,7 @@ def _write_edges(relation: Relation, found: PublishedGraph, output: Path, counte
     path = found.folder / relation.folder / EDGES_FILE
 
     def read(first: int) -> Edges:
-        """``first``: the column of the sources."""
+        """Read the edges. ``first``: the column of the sources."""
         for start in range(0, len(pairs), AT_ONCE):
             part = np.asarray(pairs[start : start + AT_ONCE], np.int64)
             wrong = np.flatnonzero(((part < 0) | (part >= counts)).any(axis=1))
@@ -181,15 +181,15 @@ def _write_edges(relation: Relation, found: PublishedGraph, output: Path, counte
 
 
 Edges = Iterator[tuple[np.ndarray, np.ndarray]]
-"""Sources and targets, a part at a time."""
+"""Sources and targets, one part after the other."""
 AT_ONCE = 1 << 22  # edges per part
 
 
 def write_adjacency(
     read: Callable[[], Edges], nodes: int, output: Path, names: tuple[str, str], counter: Counter
 ) -> None:
-    """Write an adjacency. ``read``: yields all edges, repeatedly. ``nodes``: number of targets. ``names``: of the
-    bounds of each node's edges, int64 [nodes + 1], and of their sources, int32 [edges]."""
+    """Write an adjacency. ``read``: yields all edges, repeatedly. ``nodes``: number of targets. ``names``: names of the
+    files with the bounds of each node's edges, int64 [nodes + 1], and with their sources, int32 [edges]."""
     indptr: NDArray[np.int64] = np.zeros(nodes + 1, np.int64)
     for _, targets in read():
         found, counts = np.unique(targets, return_counts=True)
@@ -212,20 +212,20 @@ def write_adjacency(
 
 # A small graph of generated papers, in the files of the full set.
 #
-# Papers, authors and topics belong to communities with similar features and mostly internal edges: a paper's class
-# hardly depends on the neighbours drawn, as in a real graph.
+# Papers, authors and topics belong to communities with similar features and mostly internal edges. So a paper's class
+# hardly depends on which neighbours are drawn, as in a real graph.
 
 _BARE = ("paper", "author")  # features without a header
 _COMMUNITY = {"paper": 12, "author": 18, "institute": 1, "fos": 3, "journal": 1, "conference": 1}
-_ASKED = 4  # papers per requested one
-# Maximum edges of a source.
+_ASKED = 4  # number of papers for each requested one
+# The maximum number of edges of a source.
 _EDGES = {"cites": 6, "written_by": 3, "affiliated_to": 1, "topic": 3, "published": 1, "venue": 1}
 _STRAY = 0.01  # share of edges with a random target
-_NOISE = 0.1  # features in addition to those shared by a community
+_NOISE = 0.1  # scale of the noise added to the features that a community shares
 
 
 def write_graph(rng: np.random.Generator, folder: Path, count: int) -> NDArray[np.int64]:
-    """Write features, edges and random labels below ``folder``; return ``count`` papers that may be requested."""
+    """Write features, edges and random labels below ``folder``; return ``count`` papers that can be requested."""
     communities = 1 + _ASKED * count // _COMMUNITY[SEEDS]
     nodes = {kind: each * communities for kind, each in _COMMUNITY.items()}
     common = rng.standard_normal((communities, FEATURES), np.float32)

@@ -1,8 +1,8 @@
 """R-GAT for torch.export: graph attention over each relation, summed by the kind of the targets, three times.
 
-A node's neighbours are a row of positions, so softmax and sum run along the row without scattering. Values in which a
-relation's projection is linear are summed first and projected afterwards. The result equals the reference's, which
-projects each neighbour, but takes a fraction of the work, since most nodes of a block are not targets.
+A node's neighbours are a row of positions, so softmax and sum run along the row without scattering. If a relation's
+projection is linear in some values, these are summed first and projected afterwards. The result equals the reference's,
+which projects each neighbour, but takes a fraction of the work, since most nodes of a block are not targets.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from harness.contract import Counter
 from harness.errors import HarnessError
 
 MODEL = "model.pt2"
-_SLOPE = 0.2  # slope of attention's leaky ReLU; between layers it is 0.01
+_SLOPE = 0.2  # slope of the attention's leaky ReLU; between layers the slope is 0.01
 
 
 class RelationalGraphAttention(torch.nn.Module):  # type: ignore[misc]  # torch is not type-checked here
@@ -56,8 +56,8 @@ class RelationalGraphAttention(torch.nn.Module):  # type: ignore[misc]  # torch 
     def forward(self, block: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """Compute the scores. ``block``: named as in ``list_inputs``: features [nodes, 1024] of each kind; positions of
         neighbours [targets, at most the fan-out], -1 for none, of each relation; for each kind one number per node that
-        is still computed in the second layer; "seeds" [samples], their positions. Returns "classes" [samples, classes],
-        scores.
+        the second layer still computes; "seeds", the positions of the samples, [samples]. Returns the scores as
+        "classes", [samples, classes].
         """
         hidden = {kind: block[kind] for kind in KINDS}
         targets = {relation.target: block[relation.name].shape[0] for relation in RELATIONS}
@@ -74,7 +74,8 @@ class RelationalGraphAttention(torch.nn.Module):  # type: ignore[misc]  # torch 
         chosen: Mapping[str, Callable[[torch.Tensor], torch.Tensor]],
         block: dict[str, torch.Tensor],
     ) -> dict[str, torch.Tensor]:
-        """``chosen``: the nodes of each computed kind. Each layer is one hop closer to the samples."""
+        """Compute a layer. ``chosen``: the nodes of each kind that it computes. Each layer is one hop closer to the
+        samples."""
         found: dict[str, torch.Tensor] = {}
         for kind, choose in chosen.items():
             targets, total = choose(hidden[kind]), None
@@ -128,7 +129,7 @@ class _Rows:
 
 
 def make_block(rng: np.random.Generator) -> dict[str, torch.Tensor]:
-    """Make inputs for tracing, in which only axes that must be equal have equal sizes."""
+    """Make inputs for tracing. Only axes that must be equal have equal sizes."""
     block: dict[str, torch.Tensor] = {}
     for number, kind in enumerate(KINDS):
         block[kind] = torch.from_numpy(rng.standard_normal((100 + number, FEATURES), np.float32))
@@ -141,7 +142,7 @@ def make_block(rng: np.random.Generator) -> dict[str, torch.Tensor]:
 
 
 def write_program(weights: Weights, output: Path, counter: Counter) -> None:
-    """Write model.pt2, whose inputs each have their own length; torch.export names them by argument and key."""
+    """Write model.pt2. Each of its inputs has its own length; torch.export names them by argument and key."""
     counter.stage("building", 1)
     block = make_block(np.random.default_rng(0))
     drawn = {relation.name for relation in RELATIONS}

@@ -17,7 +17,7 @@ from harness.contract import Counter
 
 CHECKPOINT = "RGAT.pt"
 _HEADS = 4
-_WIDTHS = {"small": 8, "full": 128}  # of a head
+_WIDTHS = {"small": 8, "full": 128}  # width of a head
 _BATCH = 64
 
 

@@ -88,8 +88,8 @@ def _find_folder(source: Path) -> Path:
 
 
 def list_utterances(folder: Path) -> list[Utterance]:
-    """List the utterances of the manifest, if there is one, otherwise of the published chapters; for a rehearsal, the
-    available ones. Raises HarnessError naming the missing files or invalid transcripts."""
+    """List the utterances of the manifest, if there is one, otherwise those of the published chapters; for a rehearsal,
+    list the available ones. Raises HarnessError naming the missing files or invalid transcripts."""
     if (folder / MANIFEST).is_file():
         return list(_read_manifest(folder / MANIFEST))
     chapters = read_list("rnnt", "chapters.txt")
@@ -126,7 +126,8 @@ def _read_chapter(path: Path, folder: Path) -> Iterator[Utterance]:
 
 
 def _check_transcript(text: str, place: str) -> str:
-    """Return it in lower case. LibriSpeech spells out numbers and has no punctuation but apostrophes."""
+    """Return the transcript in lower case. LibriSpeech spells out numbers, and its only punctuation marks are
+    apostrophes."""
     found = " ".join(text.lower().split())
     unknown = sorted(set(found) - set(LETTERS))
     if unknown:

@@ -27,16 +27,16 @@ from harness.benchmarks.rnnt.transcribing import (
 )
 
 MODEL = "model.onnx"
-_UNUSED = "audio_preprocessor."  # parts of a checkpoint that compute features
+_UNUSED = "audio_preprocessor."  # parts of a checkpoint that only compute features
 _FIX = "`reconcile fetch rnnt` downloads the reference's checkpoint"
 PRE, POST = 2, 3  # layers of the encoder before and after frames are stacked
 Weights = Mapping[str, NDArray[np.float32]]
-"""By the names in the reference's checkpoint, except that ``joint_net`` is ``joint.net``."""
+"""Weights by their names in the reference's checkpoint, except that ``joint_net`` is ``joint.net``."""
 
 
 def read_weights(path: Path) -> Weights:
-    """Read the reference's checkpoint, saved by PyTorch. Raises HarnessError that says whether the file is cut off, not
-    PyTorch's, or has other contents."""
+    """Read the reference's checkpoint, saved by PyTorch. Raises HarnessError, which says whether the file is truncated,
+    was not written by PyTorch, or has other contents."""
     from harness.benchmarks.saved_tensors import load_state
 
     state = load_state(path, "RNN-T", _FIX)
@@ -57,9 +57,9 @@ def write_parts(weights: Weights, output: Path) -> None:
 def _write_encoder(net: NetworkBuilder, weights: Weights) -> Tensors:
     width = weights["encoder.pre_rnn.lstm.weight_hh_l0"].shape[1]
     states = _State(net, ENCODER_LAYERS, width, HIDDEN)
-    x = net.node("Transpose", ["features"], perm=[1, 0, 2])  # frames first
+    x = net.node("Transpose", ["features"], perm=[1, 0, 2])  # frames become the first axis
     x = _recur(net, weights, "encoder.pre_rnn.lstm", x, range(PRE), states, first=0)
-    x = net.node("Mul", [net.node("Transpose", [x], perm=[1, 0, 2]), "mask"])  # values past the end are zero
+    x = net.node("Mul", [net.node("Transpose", [x], perm=[1, 0, 2]), "mask"])  # makes values past the end zero
     x = net.node("Reshape", [x, net.constant([0, CHUNK // STACKED, STACKED * width], "int64")])
     x = net.node("Transpose", [x], perm=[1, 0, 2])
     x = _recur(net, weights, "encoder.post_rnn.lstm", x, range(POST), states, first=PRE)
@@ -105,7 +105,8 @@ def _write_joint(net: NetworkBuilder, weights: Weights) -> Tensors:
 
 
 class _State:
-    """hidden and cell [N, layers, full width] as inputs, of which ``width`` is used; hidden_out and cell_out."""
+    """The inputs hidden and cell [N, layers, full width], of which ``width`` values are used, and the outputs
+    hidden_out and cell_out."""
 
     def __init__(self, net: NetworkBuilder, layers: int, width: int, whole: int) -> None:
         self._net, self._rest = net, whole - width

@@ -32,11 +32,11 @@ from harness.benchmarks.speech import RATE, draw_sound, read_waveform
 from harness.contract import Counter
 from harness.run.qsl import Arrays
 
-FOLDER = "parts"  # of the networks
-_CHAPTER = 16  # utterances
-_SIZES = {"small": (32, 16, 32), "full": (HIDDEN, PREDICTED, 512)}  # of encoder, prediction network, joint
+FOLDER = "parts"  # folder of the networks
+_CHAPTER = 16  # utterances of a chapter
+_SIZES = {"small": (32, 16, 32), "full": (HIDDEN, PREDICTED, 512)}  # widths of encoder, prediction network, joint
 _CERTAIN, _SURE = 1000.0, 10.0
-_BALANCED = 3  # times
+_BALANCED = 3  # how often the joint is balanced
 
 
 def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: str, counter: Counter) -> None:
@@ -123,7 +123,7 @@ def _balance(weights: dict[str, NDArray[np.float32]], waveforms: Sequence[np.nda
     """Shift the joint's output so that all letters are about equally likely, and words are short."""
     width = weights["encoder.pre_rnn.lstm.weight_hh_l0"].shape[1]
     shift = weights["joint.net.3.bias"]
-    shift[BLANK] = _CERTAIN  # nothing is written: all frames are used
+    shift[BLANK] = _CERTAIN  # as nothing is written, all frames are used
     encoded, _ = _listen(weights, waveforms, scratch)
     _steer(weights, encoded[:, :width])
     shift[BLANK] = 0

@@ -1,7 +1,7 @@
 """Greedy decoding of a transducer: at each frame, letters are emitted until blank is the likeliest.
 
 The encoder processes an utterance in chunks and passes on its state, so that utterances of all lengths share batches.
-The joint computes several frames ahead at once: its answer for a frame is valid until a letter is emitted.
+The joint computes several frames ahead at once: its answers for later frames are valid until a letter is emitted.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from harness.run.row_batches import Asked, Steps
 
 LETTERS = " abcdefghijklmnopqrstuvwxyz'"
 BLANK = len(LETTERS)
-START = BLANK  # of a transcript, for the prediction network
+START = BLANK  # starts a transcript for the prediction network
 CLASSES = len(LETTERS) + 1
 CHUNK, STACKED = 64, 2  # frames per encoder call, and frames combined into one
-MOST_LETTERS = 30  # of a frame
+MOST_LETTERS = 30  # for one frame
 AHEAD = 8
 ENCODER_LAYERS, PREDICTION_LAYERS = 5, 2
-HIDDEN, PREDICTED = 1024, 320  # of the published network
+HIDDEN, PREDICTED = 1024, 320  # widths of the published network
 PARTS = ("encoder", "prediction", "joint")
 OUTPUTS: dict[str, dict[str, tuple[tuple[int, ...], str]]] = {
     "encoder": {
@@ -52,7 +52,7 @@ def loop(sample: Arrays) -> Steps:
 
 
 def _encode(features: NDArray[np.float32]) -> Generator[Asked, Outputs, NDArray[np.float32]]:
-    """Map [frames, 240] to [half as many, hidden]."""
+    """Map [frames, 240] to [frames / 2, hidden]."""
     hidden, cell = (np.zeros((1, ENCODER_LAYERS, HIDDEN), np.float32) for _ in range(2))
     found = []
     for start in range(0, len(features), CHUNK):
@@ -126,7 +126,7 @@ def _measure_power(waveform: NDArray[np.float32]) -> NDArray[np.float32]:
 
 @cache
 def _shape_window() -> NDArray[np.float32]:
-    """Return Hann's window of 20 ms, in the middle of a transform's length."""
+    """Return a Hann window of 20 ms, in the middle of a transform's length."""
     window = np.zeros(_FFT, np.float32)
     start = (_FFT - _WINDOW) // 2
     window[start : start + _WINDOW] = np.hanning(_WINDOW)

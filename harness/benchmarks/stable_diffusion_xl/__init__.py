@@ -1,6 +1,7 @@
 """Stable Diffusion XL 1.0: images for the captions of COCO 2014, by CLIP score and FID.
 
-The score's two networks take gigabytes, so the official script scores; here only a rehearsal's answers are scored.
+The two networks of the score take gigabytes, so the official script computes it; here only a rehearsal's answers are
+scored.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ SHAPE = (1, 4, 128, 128)
 LATENTS_SHA256 = "ea2c5d770d8921c79b43fade2dcecab9c95baae0500f5a2bc860ceb45faeccb1"  # of the latents' bytes as float32
 AGAINST = "normal quality, low quality, worst quality, low res, blurry, nsfw, nude"
 TOKENIZERS = {"input_ids": "tokenizer", "input_ids_2": "tokenizer_2"}
-REFERENCES = "references.npz"  # of a rehearsal: references for its images
+REFERENCES = "references.npz"  # in a rehearsal: the references for its images
 _CHECKPOINTS = ("stable_diffusion_fp16", "stable_diffusion_fp32", "SDXL/official_pytorch/fp16/stable_diffusion_fp16")
-# A tokenizer is next to the captions, otherwise in a checkpoint of the scratch space.
+# A tokenizer is next to the captions, or else in a checkpoint in the scratch space.
 _FOLDERS = ("", *(f"../../models/{name}/{part}" for name in _CHECKPOINTS for part in ("checkpoint_pipe/", "")))
 _FIX = "`reconcile fetch stable-diffusion-xl` shows its source and location; nothing was prepared"
 
@@ -109,21 +110,21 @@ def check_latents(latents: NDArray[np.float32], folder: Path) -> None:
         raise HarnessError(problem, "input", _FIX)
 
 
-# Scores of images: by the official script, and for a rehearsal by simple substitutes.
+# The official script scores images; for a rehearsal, simple substitutes do.
 #
 # CLIP and Inception take gigabytes and are meaningless for generated captions. In a rehearsal the colours of a coarse
 # grid replace those networks' features; the formulas are the script's. Statistics are chosen so that a rehearsal's own
 # images get the reference model's score, so the round's accuracy limits apply to them.
 
-CLIP_SCORE, FID_SCORE = 31.74981837, 23.48046692  # of the reference model, within the limits of every round
-_CELLS = 4  # of the grid, on each side
-_NEAR = 2  # of 255: rounding on another machine
+CLIP_SCORE, FID_SCORE = 31.74981837, 23.48046692  # the reference model's scores, within the limits of every round
+_CELLS = 4  # cells along each side of the grid
+_NEAR = 2  # difference, out of 255, that rounding on another machine may cause
 
 Features = NDArray[np.float64]
 
 
 def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
-    """Return a rehearsal's FID_SCORE and CLIP_SCORE. Raises HarnessError for real captions: the official script
+    """Return a rehearsal's FID_SCORE and CLIP_SCORE. Raises HarnessError for real captions, which the official script
     scores."""
     if not (dataset / REFERENCES).is_file():
         raise HarnessError(
@@ -155,7 +156,7 @@ def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
 
 
 def see_colours(picture: NDArray[np.uint8]) -> Features:
-    """Compute the mean colours of a grid, 0 to 1: the substitute for a network's features."""
+    """Compute the mean colours of a grid, 0 to 1, as a substitute for a network's features."""
     side = len(picture) // _CELLS
     cut = picture[: side * _CELLS, : side * _CELLS].astype(np.float64) / 255
     means: Features = cut.reshape(_CELLS, side, _CELLS, side, 3).mean(axis=(1, 3)).ravel()
@@ -163,7 +164,7 @@ def see_colours(picture: NDArray[np.uint8]) -> Features:
 
 
 def make_references(pictures: NDArray[np.uint8]) -> dict[str, np.ndarray]:
-    """Make references that give images [n, side, side, 3] the reference model's score."""
+    """Make references with which images [n, side, side, 3] get the reference model's score."""
     features = np.stack([see_colours(picture) for picture in pictures])
     mean, covariance = features.mean(axis=0), compute_covariance(features)
     away = np.full(len(mean), np.sqrt(FID_SCORE / len(mean)))
@@ -209,7 +210,7 @@ def encode_png(data: bytes) -> bytes:
     """Encode an answer as a PNG file."""
     picture = read_picture(data)
     height, width, _ = picture.shape
-    rows = np.zeros((height, 1 + width * 3), np.uint8)  # each row after its filter's number, 0 for none
+    rows = np.zeros((height, 1 + width * 3), np.uint8)  # each row follows the number of its filter, 0 for none
     rows[:, 1:] = picture.reshape(height, -1)
     header = struct.pack(">IIBBBBB", width, height, *_FORMAT)
     parts = ((b"IHDR", header), (b"IDAT", zlib.compress(rows.tobytes(), 6)), (b"IEND", b""))
@@ -234,7 +235,7 @@ class StableDiffusionXl(PipelineBenchmark):
 
     @staticmethod
     def show_answers(answers: Sequence[tuple[int, bytes]], folder: Path) -> None:
-        """Write a PNG of each, named by its sample, since the round requires some of them."""
+        """Write a PNG of each answer, named by its sample, since the round requires some of them."""
         for index, data in answers:
             (folder / f"{index}.png").write_bytes(encode_png(data))
 

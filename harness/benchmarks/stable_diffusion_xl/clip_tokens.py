@@ -21,7 +21,7 @@ from tokenizers.trainers import BpeTrainer
 from harness.benchmarks.sources import read_json
 from harness.errors import HarnessError
 
-LENGTH = 77  # tokens, of which the first and the last one mark the ends
+LENGTH = 77  # tokens; the first and the last one mark the ends
 BEGIN, END = "<|startoftext|>", "<|endoftext|>"
 _WORD_END = "</w>"
 _WORDS = Regex(r"'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+")
@@ -29,7 +29,7 @@ _WORDS = Regex(r"'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+")
 
 @dataclass(frozen=True, slots=True)
 class CaptionTokenizer:
-    """``begin``, ``end``, ``padding``: numbers of tokens."""
+    """``begin``, ``end``, ``padding``: the ids of these tokens."""
 
     words: Tokenizer
     begin: int
@@ -79,7 +79,8 @@ def read_tokenizer(folder: Path, fix: str) -> CaptionTokenizer:
 
 
 def _read_padding(folder: Path, fix: str) -> str:
-    """Return the padding token: the end token for the first encoder, the exclamation mark for the second."""
+    """Return the padding token. This is the end token for the first encoder, and the exclamation mark for the
+    second."""
     found = read_json(folder / "special_tokens_map.json", fix).get("pad_token", END)
     return str(found["content"] if isinstance(found, dict) else found)
 

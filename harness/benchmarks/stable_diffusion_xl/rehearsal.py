@@ -32,7 +32,7 @@ from harness.contract import Counter
 MODEL = "stable_diffusion_fp16"
 ENCODERS = ("text_encoder", "text_encoder_2")
 STEPS = {"small": 4, "full": int(PIPELINE["steps"])}
-_CONTRAST = 6.0  # of the decoder's colours: drawn weights paint in grey
+_CONTRAST = 6.0  # factor for the decoder's colours, since drawn weights paint in grey
 
 
 def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: str, counter: Counter) -> None:
@@ -47,7 +47,7 @@ def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: st
     pipe = draw_pipeline(shape, data, words["tokenizer"])
     pipe.save_pretrained(models / MODEL / PIPE)
     pipe.scheduler.save_pretrained(models / MODEL / SCHEDULER / "scheduler")
-    if torch.cuda.is_available():  # processors take minutes for a picture of the full networks
+    if torch.cuda.is_available():  # processors take minutes to paint a picture with the full networks
         torch.backends.cudnn.allow_tf32 = False
         pipe.to("cuda")
     pictures = []
@@ -183,7 +183,7 @@ SHAPES = {"small": {part: {**config, **_SMALL.get(part, {})} for part, config in
 
 
 def describe_encoder(shape: Configs, part: str, vocabulary: int) -> dict[str, Any]:
-    """Describe a text encoder. ``vocabulary``: number of tokens, of which the last two mark the ends."""
+    """Describe a text encoder. ``vocabulary``: number of tokens; the last two mark the ends."""
     begin, end = vocabulary - 2, vocabulary - 1
     padding = end if part == "text_encoder" else 0
     return {

@@ -39,13 +39,13 @@ from harness.run.qsl import Arrays, Ragged
 # Compressed NIfTI volumes on disk, read to the checksum at their end.
 
 _GZIP = b"\x1f\x8b"
-LARGEST = 1 << 32  # bytes of a volume: the longest case has two billion
+LARGEST = 1 << 32  # maximum bytes of a volume; the longest case has two billion
 
 
 @contextmanager
 def open_volume(path: Path, fix: str) -> Iterator[Any]:
     """Open the library's image, whose values must be read within this context. Raises HarnessError if they cannot be
-    read or fail the checksum: the library stops before the checksum, so a damaged byte would go unnoticed."""
+    read or fail the checksum. The library stops before the checksum, so it would not notice a damaged byte."""
     import nibabel  # slow to load, and a run reads prepared volumes
 
     try:
@@ -59,7 +59,7 @@ def open_volume(path: Path, fix: str) -> Iterator[Any]:
 
 def check_volumes(source: Path, folders: Iterable[str], paths: Sequence[str], fix: str) -> None:
     """Check compressed volumes below ``source``. Raises HarnessError naming the first few files that are missing,
-    empty, truncated, not gzip, or not of the benchmark in ``folders``."""
+    empty, truncated, not gzip, or not part of the benchmark in ``folders``."""
     only = [f"{glob.escape(folder)}/*.nii.gz" for folder in folders]
     check_files(source, [FileRule(path, kind="gzip file", start=_GZIP) for path in paths], only=only, fix=fix)
     cut = [path for path in paths if not is_whole(source / path)]
@@ -106,12 +106,12 @@ OUTPUTS = {"output": ((CLASSES, SIDE, SIDE, SIDE), "float32")}
 # progress has a sum of all classes, hundreds of megabytes; up to four are at the engine while the others add to theirs.
 STEP_THREADS = min(16, max(2, len(os.sched_getaffinity(0)) // 2))
 AT_ONCE = STEP_THREADS + min(4, STEP_THREADS // 2)
-_ASKED = 8  # windows that a volume requests at once
+_ASKED = 8  # how many windows a volume requests at once
 _SLAB = 16  # planes of a window: 1 MiB
 
 
 def list_windows(shape: Sequence[int]) -> Iterator[tuple[slice, slice, slice]]:
-    """List the windows of a volume whose sides are multiples of the stride, first axis slowest."""
+    """List the windows of a volume, with the first axis slowest. Its sides must be multiples of the stride."""
     for place in product(*(range(0, size - SIDE + 1, STRIDE) for size in shape)):
         z, y, x = (slice(start, start + SIDE) for start in place)
         yield z, y, x
@@ -119,8 +119,8 @@ def list_windows(shape: Sequence[int]) -> Iterator[tuple[slice, slice, slice]]:
 
 @cache
 def weigh_window() -> NDArray[np.float32]:
-    """Return the weight of each position in a window: the cube root of a Gaussian around its middle, with a deviation
-    of an eighth of its side, at most 1."""
+    """Return the weight of each position in a window, at most 1: the cube root of a Gaussian around the window's
+    middle, whose deviation is an eighth of the side."""
     deviation = 0.125 * SIDE
     place = np.arange(SIDE) - (SIDE - 1.0) / 2
     line = np.exp(-(place**2) / (2 * deviation * deviation))
@@ -174,8 +174,8 @@ PADDING = -2.2
 IMAGE, LABELS = "imaging.nii.gz", "segmentation.nii.gz"
 CASES = "cases.json"
 _TWICE = {"case_00400": "case_00185"}  # the benchmark's list has this case under two names
-_THREADS = 4  # preparing a case takes about two gigabytes
-_OF_EACH = 4  # windows per case of the calibration list
+_THREADS = 4  # since preparing a case takes about two gigabytes
+_OF_EACH = 4  # windows for each case of the calibration list
 _FIX = "download the case again (python3 -m starter_code.get_imaging in the clone of kits19); nothing was prepared"
 
 
@@ -208,7 +208,7 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
         counter.bump(1)
         return np.stack([image[:, z, y, x] for z, y, x in chosen]).astype(dtype)
 
-    with ThreadPoolExecutor(count_threads(settings, _THREADS)) as pool:  # which release the interpreter lock
+    with ThreadPoolExecutor(count_threads(settings, _THREADS)) as pool:  # the threads release the interpreter lock
         list(pool.map(prepare, cases))
         if calibration:
             np.save(output / "calibration.npy", np.concatenate(list(pool.map(cut, calibration))))
@@ -229,7 +229,7 @@ def _load(dataset: Path, folder: str) -> list[np.ndarray]:
 
 
 def list_cases(source: Path) -> list[str]:
-    """List the cases of the benchmark in its order; for a rehearsal, the available ones."""
+    """List the benchmark's cases in its order; for a rehearsal, list the available ones."""
     listed = read_list("unet3d", "cases.txt")
     if is_rehearsal(source):
         return [name for name in listed if (source / name).is_dir()]
@@ -252,7 +252,8 @@ def prepare_case(folder: Path) -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
     image = (np.clip(image, LOWEST, HIGHEST) - MEAN) / DEVIATION
     short = [(0, 0), *(_halve(max(0, SIDE - size)) for size in image.shape[1:])]
     image, labels = np.pad(image, short, mode="edge"), np.pad(labels, short, mode="edge")
-    # An excess over a multiple of the stride of less than half of it is cut off, otherwise padded to the next.
+    # An excess over a multiple of the stride is cut off if it is less than half a stride, and otherwise padded to the
+    # next.
     over = [size % STRIDE if size % STRIDE < STRIDE // 2 else 0 for size in image.shape[1:]]
     inner = (
         slice(None),

@@ -1,6 +1,6 @@
 """A small KiTS19 of generated volumes, and a network with the reference's signature that finds classes in them.
 
-Labels are the network's own fp32 answers, written to the positions that resampling reads: volumes are finer than the
+Labels are the network's own fp32 answers, written to the positions that resampling reads. Volumes are finer than the
 benchmark's spacing, so each position of an answer has its own position in the labels.
 """
 
@@ -20,8 +20,8 @@ from harness.contract import Counter
 from harness.run.qsl import Arrays
 
 MODEL = "3dUNetKiTS19.onnx"
-_SHAPES = ((128, 128, 128), (128, 128, 192), (128, 128, 128), (192, 128, 128))  # of prepared volumes
-_FINER = (1.25, 1.125, 1.125)  # of the volumes on disk
+_SHAPES = ((128, 128, 128), (128, 128, 192), (128, 128, 128), (192, 128, 128))  # shapes of prepared volumes
+_FINER = (1.25, 1.125, 1.125)  # by how much volumes on disk are finer
 _WIDTHS = {"small": (), "full": (32, 64, 128, 256, 320)}
 _WINDOW: Tensors = {"input": ("float32", ["N", 1, SIDE, SIDE, SIDE])}
 
@@ -65,7 +65,8 @@ def _answer(session: NetworkSession, volume: NDArray[np.float32]) -> NDArray[np.
 
 
 def _spread(answer: NDArray[np.uint8], shape: tuple[int, ...]) -> NDArray[np.uint8]:
-    """Make labels of this shape that resample to ``answer``: each value is written to the position that is read."""
+    """Make labels of this shape that resample to ``answer``. Each value is written to the position that resampling
+    reads."""
     read = [
         zoom(np.arange(side), there / side, order=0, mode="constant", grid_mode=False)
         for side, there in zip(shape, answer.shape[1:], strict=True)

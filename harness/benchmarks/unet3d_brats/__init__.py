@@ -1,6 +1,6 @@
 """3D-UNet on BraTS 2019: segmentation of brain tumours, by mean DICE, as in rounds up to v1.1.
 
-A response contains the scores of all classes at each position, 64 MB per volume, as in the reference: the official
+A response contains the scores of all classes at each position, 64 MB per volume, as in the reference, so the official
 script reads the accuracy log unchanged (its default is --output_dtype float16).
 """
 
@@ -35,9 +35,9 @@ from harness.errors import HarnessError
 
 # BraTS 2019 in its usual layout on disk, and as the reference's network expects it.
 #
-# Volumes are cropped to the region in which any of the four images is not zero, each image is normalized within the
-# brain, and zeros pad the volume to one size, as vision/medical_imaging/3d-unet/preprocess.py of mlcommons/inference
-# (v1.0) does with nnU-Net. Axes are depth, height, width.
+# Volumes are cropped to the region where any of the four images is not zero, each image is normalized within the brain,
+# and zeros pad the volume to one size, as vision/medical_imaging/3d-unet/preprocess.py of mlcommons/inference (v1.0)
+# does with nnU-Net. Axes are depth, height, width.
 
 SHAPE = (224, 224, 160)
 IMAGES = ("t1", "t1ce", "t2", "flair")
@@ -46,13 +46,13 @@ CLASSES = 4  # none, edema, the core without enhancing tumour, enhancing tumour
 ON_DISK = {2: 1, 1: 2, 4: 3}  # published labels -> classes
 CASES = "cases.json"
 _FOLDER = "unet3d_brats"
-_THREADS = 4  # preparing a case takes about a gigabyte
+_THREADS = 4  # since preparing a case takes about a gigabyte
 _FIX = "unpack MICCAI_BraTS_2019_Data_Training again; nothing was prepared"
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """``begin``, ``size``: of the kept part of the complete volume."""
+    """``begin``, ``size``: where the kept part begins in the complete volume, and its size."""
 
     name: str
     begin: tuple[int, ...]
@@ -123,7 +123,7 @@ def load_labels(dataset: Path, case: Case) -> NDArray[np.uint8]:
 
 
 def list_cases(source: Path) -> list[str]:
-    """List the cases of the benchmark in its order; for a rehearsal, the available ones."""
+    """List the benchmark's cases in its order; for a rehearsal, list the available ones."""
     listed = read_list(_FOLDER, "cases.txt")
     if is_rehearsal(source):
         return [name for name in listed if (source / find_folder(name)).is_dir()]
@@ -196,7 +196,7 @@ def read_labels(source: Path, name: str) -> NDArray[np.uint8]:
 def _read(source: Path, name: str, part: str) -> np.ndarray:
     path = source / find_file(name, part)
     with open_volume(path, _FIX) as image:
-        values: np.ndarray = np.asanyarray(image.dataobj)  # as small as on disk
+        values: np.ndarray = np.asanyarray(image.dataobj)  # in the small type that is on disk
     if values.ndim != 3:
         raise HarnessError(f"{path} has {values.ndim} axes, not three", "input", _FIX)
     if values.dtype.kind not in "biuf":
@@ -211,7 +211,8 @@ REGIONS = {"whole tumor": (1, 2, 3), "tumor core": (2, 3), "enhancing tumor": (3
 
 
 def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
-    """Return mean and each region, 0 to 1. A case without a region, in which none was found, is excluded from its mean.
+    """Return mean and each region, 0 to 1. A case is excluded from a region's mean if it has no such region and none
+    was found.
 
     The official script reads the regions from a table with four decimals, so the mean is that of the rounded values.
     """
@@ -246,7 +247,7 @@ def choose_classes(scores: NDArray[np.float16], case: Case) -> NDArray[np.uint8]
 
 
 def compute_dice(answer: NDArray[np.uint8], labels: NDArray[np.uint8]) -> NDArray[np.float64]:
-    """Compute DICE for each region; nan if neither contains it."""
+    """Compute DICE for each region; nan if neither side contains it."""
     pairs = np.bincount(answer.ravel().astype(np.intp) * CLASSES + labels.ravel(), minlength=CLASSES**2)
     table = pairs.reshape(CLASSES, CLASSES)
     dice = []
@@ -257,7 +258,7 @@ def compute_dice(answer: NDArray[np.uint8], labels: NDArray[np.uint8]) -> NDArra
     return np.array(dice)
 
 
-# The published network: one of its five outputs is the benchmark's.
+# The published network has five outputs; one of them is the benchmark's.
 
 OUTPUT = "output"
 
@@ -265,7 +266,7 @@ OUTPUT = "output"
 def build_model(
     source: Path | None, settings: Mapping[str, Any], inputs: Mapping[str, Path], output: Path, counter: Counter
 ) -> None:
-    """Write model.onnx from an ONNX file, keeping only the benchmark's output: the others are never read."""
+    """Write model.onnx from an ONNX file, keeping only the benchmark's output, since the others are never read."""
     copy_model(source, settings, inputs, output, counter)
     path = output / "model.onnx"
     if not path.is_file():

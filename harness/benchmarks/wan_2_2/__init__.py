@@ -1,6 +1,6 @@
 """Wan 2.2 T2V A14B: videos for VBench's prompts, by its score.
 
-VBench's networks take gigabytes, so the official script scores: ``vbench`` gives it the videos from LoadGen's log. Here
+VBench's networks take gigabytes, so the official script scores. ``vbench`` gives it the videos from LoadGen's log. Here
 only a rehearsal's answers are scored.
 """
 
@@ -23,7 +23,7 @@ from harness.errors import HarnessError
 
 # Answers as videos: MP4 files, encoded like those of diffusers' ``export_to_video`` in the reference.
 
-FPS = 16  # the reference's inference_config.yaml
+FPS = 16  # from the reference's inference_config.yaml
 SUFFIX = ".mp4"
 # The defaults of export_to_video: x264, at a quality of 5 of 10.
 _QUALITY, _BLOCK = 5.0, 16
@@ -74,18 +74,18 @@ def _read_pictures(stream: bytes) -> NDArray[np.uint8]:
     return rows[:, len(header) :].reshape(-1, height, width, 3)
 
 
-# Score of videos: by the official script, and for a rehearsal by a simple substitute.
+# The official script scores videos; for a rehearsal, a simple substitute does.
 #
 # VBench's six networks take gigabytes and are meaningless for generated prompts. In a rehearsal the frames are compared
-# with the library's own for the same prompt, on a scale on which identical ones get the reference model's score.
+# with the library's own for the same prompt, on a scale that gives identical ones the reference model's score.
 
 METRIC = "vbench_score"
-REFERENCE_SCORE = 70.48  # percent, of the reference model in bf16
-_NEAR = 8  # of 255: rounding on another machine, and a codec's losses
+REFERENCE_SCORE = 70.48  # score of the reference model in bf16, percent
+_NEAR = 8  # difference, out of 255, that rounding on another machine and a codec's losses may cause
 
 
 def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
-    """Return a rehearsal's vbench_score. Raises HarnessError for real prompts: the official script scores."""
+    """Return a rehearsal's vbench_score. Raises HarnessError for real prompts, which the official script scores."""
     if not (dataset / REFERENCES).is_dir():
         raise HarnessError(
             "only the official script scores videos, with VBench",
@@ -125,12 +125,12 @@ class Wan22(PipelineBenchmark):
 
     def postprocess(self, outputs: Outputs) -> list[np.ndarray]:
         """Convert videos uint8 [n, frames, height, width, 3], red first, to MP4 files. The frames themselves would take
-        55 GB of an accuracy log; the reference's script writes the same files for the accuracy script."""
+        55 GB in an accuracy log; the reference's script writes the same files for the accuracy script."""
         return [np.frombuffer(encode_video(frames), np.uint8) for frames in outputs[0]]
 
     @staticmethod
     def show_answers(answers: Sequence[tuple[int, bytes]], folder: Path) -> None:
-        """Write an MP4 of each, named by its sample, since the round requires some of them."""
+        """Write an MP4 of each answer, named by its sample, since the round requires some of them."""
         for index, data in answers:
             (folder / f"{index}.mp4").write_bytes(data)
 

@@ -31,7 +31,7 @@ LATENT = ("fixed_latent.pt", "data/fixed_latent.pt")
 COUNT = 248
 PROMPTS_SHA256 = "f45433f7d3f6ac055613bb36ea21f38120e3cb5873d91f7e621477761b7284e8"  # of the reference's file
 LATENT_SIZE = 9_678_476  # bytes
-LATENT_BLOB = "7c88cf35aa26a98e81a432a8cea22ba5f6b8ef04"  # its name in git, in the reference's repository
+LATENT_BLOB = "7c88cf35aa26a98e81a432a8cea22ba5f6b8ef04"  # the file's name in git, in the reference's repository
 # The reference's inference_config.yaml, on one line.
 AGAINST = (
     "vivid colors, overexposed, static, blurry details, subtitles, style, work of art, painting, picture, still, "
@@ -41,9 +41,9 @@ AGAINST = (
 )
 TOKENIZER = "tokenizer"
 TOKENS = ("input_ids", "attention_mask")
-WRITTEN = "prompts.txt"  # in the prepared dataset: the prompts, for the score
-REFERENCES = "references"  # of a rehearsal: the reference videos for its answers
-# The tokenizer is next to the prompts, otherwise in a checkpoint of the scratch space.
+WRITTEN = "prompts.txt"  # in the prepared dataset: the prompts that the score needs
+REFERENCES = "references"  # in a rehearsal: the reference videos for its answers
+# The tokenizer is next to the prompts, or else in a checkpoint in the scratch space.
 _FOLDERS = ("", "../../models/Wan2.2-T2V-A14B-Diffusers/", "../../models/wan22-a14b/Wan2.2-T2V-A14B-Diffusers/")
 _FIX = "`reconcile fetch wan-2.2-t2v-a14b` shows its source and location; nothing was prepared"
 
@@ -100,7 +100,7 @@ def check_prompts(prompts: Sequence[str], path: Path) -> None:
 
 
 def check_latent_file(path: Path) -> None:
-    """Check that the latent is the reference's own, as a result requires. Its only published digest is its name
+    """Check that the latent is the reference's own, as a result requires. The only published digest is the file's name
     in git."""
     data = path.read_bytes()
     if len(data) < LATENT_SIZE:
@@ -133,7 +133,7 @@ PADDING = "<pad>"
 
 @dataclass(frozen=True, slots=True)
 class PromptTokenizer:
-    """``padding``: the number of the padding token."""
+    """``padding``: the id of the padding token."""
 
     words: Tokenizer
     padding: int
@@ -179,11 +179,11 @@ _SUBJECTS = ("a person", "a dog", "an elephant", "a car", "a boat", "a panda", "
 _DOINGS = ("drinking water", "turning a corner", "crossing a bridge", "running fast", "standing still", "looking up")
 _PLACES = ("in the rain", "at night", "near the harbour", "on a beach", "in front of a castle")
 _STYLES = ("", ", pixel art", ", watercolor painting", ", black and white", ", in cyberpunk style", ", animated style")
-_WORD, _LETTER = -5.0, -12.0  # log-likelihood of a piece: words before letters
+_WORD, _LETTER = -5.0, -12.0  # log-likelihood of a piece, which prefers words to letters
 
 
 def write_prompts(path: Path, count: int, seed: int) -> list[str]:
-    """Write prompts in the reference's format: one per line, each once, up to the available number."""
+    """Write prompts in the reference's format: one per line, without repeats until all available ones are used."""
     phrases = [" ".join(parts) for parts in itertools.product(_SUBJECTS, _DOINGS, _PLACES)]
     known = ["".join(parts) for parts in itertools.product(phrases, _STYLES)]
     order = np.random.default_rng(seed).permutation(len(known))
@@ -194,7 +194,8 @@ def write_prompts(path: Path, count: int, seed: int) -> list[str]:
 
 
 def write_tokenizer(folder: Path, texts: Sequence[str]) -> int:
-    """Write a tokenizer; return its number of tokens: the words of the texts, and letters for all others."""
+    """Write a tokenizer; return the number of its tokens. These are the words of the texts, and letters for all other
+    words."""
     words = sorted({word for text in texts for word in text.replace(",", " ,").split()})
     pieces = [*((f"▁{word}", _WORD) for word in words), *((letter, _LETTER) for letter in f"▁{string.printable[:95]}")]
     marks = [(mark, 0.0) for mark in (PADDING, END, UNKNOWN)]

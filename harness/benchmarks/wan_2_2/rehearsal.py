@@ -34,9 +34,9 @@ from harness.benchmarks.wan_2_2.prompts import (
 from harness.contract import Counter
 
 MODEL = "Wan2.2-T2V-A14B-Diffusers"
-STEPS = {"small": 2, "full": int(PIPELINE["steps"])}  # each network computes one of two steps
-_CONTRAST = 4.0  # of the decoder's colours: drawn weights make frames in grey
-_ATTENTION = 8.0  # to the prompt, which hardly changes a frame with drawn weights
+STEPS = {"small": 2, "full": int(PIPELINE["steps"])}  # with two steps, each network computes one
+_CONTRAST = 4.0  # factor for the decoder's colours, since drawn weights make grey frames
+_ATTENTION = 8.0  # factor for attention to the prompt, which hardly changes a frame with drawn weights
 
 
 def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: str, counter: Counter) -> None:
@@ -153,7 +153,7 @@ _FULL: Configs = {
     },
 }
 _SMALL: Configs = {
-    # The vocabulary is that of the prompts.
+    # The vocabulary comes from the prompts.
     "text_encoder": {"vocab_size": 0, "d_model": 32, "num_layers": 1, "num_heads": 2, "d_kv": 16, "d_ff": 32},
     "transformer": {
         "num_attention_heads": 2,
@@ -169,7 +169,7 @@ _SMALL: Configs = {
 
 @dataclass(frozen=True, slots=True)
 class VideoShape:
-    """``frames``, ``height``, ``width``: of a video."""
+    """``frames``, ``height``, ``width``: the size of a video."""
 
     frames: int
     height: int
@@ -178,7 +178,7 @@ class VideoShape:
 
     @property
     def latents(self) -> tuple[int, ...]:
-        """The video is larger by 8 in space, and by 4 in time."""
+        """Shape of the latents. The video is larger by a factor of 8 in space, and of 4 in time."""
         return (1, 16, (self.frames - 1) // 4 + 1, self.height // 8, self.width // 8)
 
     def describe_encoder(self, vocabulary: int) -> dict[str, Any]:

@@ -51,7 +51,7 @@ _FIX = "`reconcile fetch whisper` shows its source and location; nothing was pre
 
 
 class PackedUtterance(NamedTuple):
-    """``file``: relative to the dataset's folder; ``samples``: of its waveform, from the manifest."""
+    """``file``: relative to the dataset's folder; ``samples``: number of samples of its waveform, from the manifest."""
 
     file: str
     transcript: str
@@ -102,7 +102,7 @@ def read_manifest(folder: Path, path: Path) -> list[PackedUtterance]:
 
 
 def _place(folder: Path, file: str) -> str:
-    """Return the file's path below the dataset's folder; the reference writes its path in its own run."""
+    """Return the file's path below the dataset's folder; the reference writes the path of its own run."""
     return file if is_below(file) and (folder / file).is_file() else f"{FOLDER}/{Path(file).name}"
 
 
@@ -127,7 +127,7 @@ def keep_letters(text: str) -> str:
 # Both texts are first normalised by the code that the script imports, openai-whisper's. Nothing else of that package is
 # loaded, since it requires PyTorch.
 
-_JOINED = 3  # words that may be written as one
+_JOINED = 3  # maximum words that may be written as one
 _ALIAS = "openai_whisper_normalizers"
 
 
@@ -157,16 +157,16 @@ def load_normalizer() -> Callable[[str], str]:
             del sys.modules[_ALIAS]
             raise
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)  # it leaves its spelling table open
+        warnings.simplefilter("ignore", ResourceWarning)  # the package leaves its spelling table open
         normalize: Callable[[str], str] = sys.modules[_ALIAS].EnglishTextNormalizer()
     return normalize
 
 
 def count_wrong(ours: Sequence[str], theirs: Sequence[str]) -> int:
-    """Count the words to insert, delete or replace. A word on one side may match up to three on the other, and each
-    pair is searched from the end of the previous ones."""
+    """Count the words that must be inserted, deleted or replaced. A word on one side may match up to three on the
+    other, and the search for each pair starts where the previous pair ends."""
     pairs: list[tuple[str, str]] = []
-    at, here = 0, 0  # in their text, in ours
+    at, here = 0, 0  # positions in their text and in ours
     while at < len(theirs) and here < len(ours):
         taken, length = find_joined(ours, theirs, here, at)
         pairs.append(("".join(ours[here : here + length]), "".join(theirs[at : at + taken])))
@@ -175,7 +175,7 @@ def count_wrong(ours: Sequence[str], theirs: Sequence[str]) -> int:
 
 
 def find_joined(ours: Sequence[str], theirs: Sequence[str], here: int, at: int) -> tuple[int, int]:
-    """Return how many words of theirs, and of ours, match from there on; one of each if none do."""
+    """Return how many of their words and of our words match from these positions on; one of each if none do."""
     for count in range(1, _JOINED + 1):
         if at + count <= len(theirs) and "".join(theirs[at : at + count]) == ours[here]:
             return count, 1

@@ -67,7 +67,7 @@ class SpeechGraph(DecoderGraph):
 
 
 def write_network(shape: DecoderShape, words: tuple[str, ...], output: Path, rng: np.random.Generator) -> None:
-    """Write a network. ``words``: texts of tokens, in lower case, with their leading blank."""
+    """Write a network. ``words``: texts of the tokens, in lower case, each with its leading blank."""
     _write_encoder(shape, output / ENCODER, rng)
     _write_decoder(replace(shape, vocabulary=len(MARKS) + len(words)), output / DECODER, rng)
     _write_detokenizer(words, output)
@@ -75,7 +75,7 @@ def write_network(shape: DecoderShape, words: tuple[str, ...], output: Path, rng
 
 
 def _listen(graph: SpeechGraph, layers: Layers, shape: DecoderShape, hidden: Any, sounds: Any) -> Any:
-    """Add attention to all of the sounds, and a gated layer."""
+    """Add attention to the entire sound, and a gated layer."""
     query, key, value = (
         graph.split(layers.project(rows, shape.width, shape.width), shape.heads)
         for rows in (layers.normalize(hidden), sounds, sounds)
@@ -112,12 +112,12 @@ def _write_decoder(shape: DecoderShape, path: Path, rng: np.random.Generator) ->
     scores = layers.project(layers.normalize(hidden), shape.vocabulary, shape.width)
     bias = np.zeros(shape.vocabulary, np.float32)
     bias[: len(MARKS)] = _NEVER
-    bias[END] = 1.0  # likelier than a word, of which there are many
+    bias[END] = 1.0  # likelier than a single word, since there are many words
     graph.save_graph(op.add(scores, op.constant(bias)), path, "whisper_decoder")
 
 
 def _write_detokenizer(words: tuple[str, ...], output: Path) -> None:
-    """Special tokens become empty texts. The tokenizer is never used."""
+    """Write a detokenizer, which turns special tokens into empty texts. The tokenizer is never used."""
     lines = [f"{number} {word!r} {len(word)}" for number, word in enumerate([""] * len(MARKS) + list(words))]
     _, model = build_rwkv_tokenizer(lines)
     ov.save_model(model, str(output / "openvino_detokenizer.xml"), compress_to_fp16=False)

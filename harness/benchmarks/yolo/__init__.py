@@ -42,8 +42,8 @@ def loop(sample: Arrays) -> Generator[Arrays, Outputs, Rows]:
 
 
 def find_objects(found: NDArray[np.float32]) -> Boxes:
-    """Map [84, positions], middle, size and scores of each, or an export's own objects [n, 6], to [n, 6]: xmin, ymin,
-    xmax, ymax in pixels of the input, score, class; the best first."""
+    """Map [84, positions], the middle, size and scores of each position, or an export's own objects [n, 6], to [n, 6]:
+    xmin, ymin, xmax, ymax in pixels of the input, score, class; the best first."""
     if found.ndim == 2 and found.shape[1] == FOUND:
         kept: Boxes = found[found[:, 4] > THRESHOLD][:MOST]
         return kept
@@ -90,7 +90,7 @@ LAYOUT = detection.CocoLayout(
 
 
 class SquarePlacement(NamedTuple):
-    """Position of an image on the network's square, in pixels. ``left`` and ``top``: of the grey padding."""
+    """Position of an image on the network's square, in pixels. ``left`` and ``top``: size of the grey padding there."""
 
     width: int
     height: int

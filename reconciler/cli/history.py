@@ -227,7 +227,7 @@ def _report_trials(paths: RepositoryPaths, cell: Cell, *, as_json: bool) -> int:
 def blame_command(cell: str, as_json: bool) -> int:
     """Show which inputs changed from each committed result of CELL to the next, by which commit, and with what effect.
 
-    Includes inputs of engine, model and dataset, and evidence that differs (driver, code, machine).
+    Includes the inputs of engine, model and dataset, and any evidence that differs (driver, code, machine).
     """
     paths = find_repository()
     past = read_past(paths)

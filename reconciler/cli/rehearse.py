@@ -89,7 +89,7 @@ def command(
     """Rehearse the submission of BENCHMARK, or of all benchmarks with installed libraries, without any data.
 
     Generates datasets and networks in the published formats, and tries engines, all scenarios of the round, compliance
-    tests, the tree and its check. Interrupted or repeated, it continues where it stopped. None of it can be packed.
+    tests, the tree and its check. If interrupted or repeated, it continues where it stopped. None of it can be packed.
     """
     choice = choose_benchmarks(benchmarks)
     chosen = choice.benchmarks

@@ -65,7 +65,7 @@ class Samples(Struct, frozen=True):
     denied: tuple[tuple[str, str], ...]
 
 
-_SAMPLES_ARE_OF_SESSION = Premise("The samples and the answers are of the same session.")
+_SAMPLES_ARE_OF_SESSION = Premise("The samples and the answers come from the same session.")
 
 
 @rule(

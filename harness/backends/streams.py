@@ -176,7 +176,7 @@ class Staging:
         """Return the inputs of a batch, as views of resident samples if they are contiguous, padded if the engine needs
         it.
 
-        Padding is the old content of the staging memory, since nobody reads its output rows.
+        Padding is the old content of the staging memory, since its output rows are not read.
         """
         count = count_rows(rows)
         padded = self.padded(count)

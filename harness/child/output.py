@@ -26,7 +26,7 @@ class SecretFilter:
         self._kept_bytes = b""
 
     def take(self, data: bytes) -> bytes:
-        """Return the output that may be shown. A suffix that could begin a secret is held back."""
+        """Return the output that may be shown. A suffix that could begin a secret is withheld."""
         data = self._hide(self._kept_bytes + data)
         kept = self._count_begun(data)
         self._kept_bytes = data[len(data) - kept :]

@@ -258,8 +258,8 @@ def list_computing(nvml: Any, count: int, chosen: str | None = None) -> Iterator
 
 def list_visible(nvml: Any, chosen: str | None) -> list[int]:
     """List NVML's numbers of the devices visible to CUDA, in CUDA's order. All are visible unless some are chosen by
-    numbers or by prefixes of their UUIDs. A name that matches no device ends the list, as in CUDA. A slice (MIG) stands
-    for its device, which is listed once."""
+    numbers or by prefixes of their UUIDs. A name that matches no device ends the list, as in CUDA. A slice (MIG)
+    means its device, which is listed once."""
     here = list(range(nvml.nvmlDeviceGetCount()))
     if chosen is None:
         return here

@@ -145,7 +145,7 @@ class Tokenized:
 
 
 Answer = Sequence[int] | int | Spoken | Tokenized
-"""The tokens of an answer, only their number if nobody reads them, or a text."""
+"""The tokens of an answer, only their number if they are not read, or a text."""
 
 
 class Generator(Protocol):

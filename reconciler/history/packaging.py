@@ -110,7 +110,7 @@ def find_unamended_cells(submission: PackedSubmission, base: str) -> list[Refusa
 
 
 def _committed(submission: PackedSubmission) -> Callable[[str], bool]:
-    """Return a function that tells whether a path's bytes, below the repository, are those of the commit."""
+    """Return a function that checks whether a path's bytes, below the repository, are those of the commit."""
     root = submission.seen.paths.root
     known = git.list_files_at(root, submission.commit)
 

@@ -50,7 +50,7 @@ class Loaded(Struct, frozen=True):
 
 
 class Index(Struct):
-    """The summaries that this process has loaded, which stand in for the index on disk while that is unchanged."""
+    """The summaries that this process has loaded, which replace the index on disk while that is unchanged."""
 
     file: object = None
     entries: dict[str, tuple[Stamp, Summary]] = field(default_factory=dict)

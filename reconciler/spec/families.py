@@ -16,7 +16,7 @@ from ruamel.yaml import YAML
 from reconciler.resource.canonical import show_decimal
 
 _FILE = Path(__file__).with_name("starting_values.yaml")
-# Where a name may state the number of accelerators, the most reliable place first; \0 stands for the accelerator. A
+# Where a name may state the number of accelerators, the most reliable place first; \0 means the accelerator. A
 # suffix such as _TRT or _MaxQ may follow.
 _COUNTS = (
     r"(?<![a-z0-9])(\d{1,3})x[_-]?\0",

@@ -76,7 +76,7 @@ def list_published_systems(adapter: HarnessAdapter, code: Path, benchmark: str) 
 
 
 def names_system(published: Rates, name: str, system: str) -> bool:
-    """Return True if a name in the configuration is the name of a system, with or without suffix. "" stands for all
+    """Return True if a name in the configuration is the name of a system, with or without suffix. "" means all
     systems."""
     if "{accelerator}" in published.files:
         family = find_family(system)

@@ -242,7 +242,7 @@ def remove(path: Path) -> None:
 
 
 def has_path(folder: Path, path: str) -> bool:
-    """Return True if a folder contains a file or folder at this path, in which * stands for any text."""
+    """Return True if a folder contains a file or folder at this path, in which * matches any text."""
     return any(folder.glob(path)) if "*" in path else (folder / path).exists()
 
 

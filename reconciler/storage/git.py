@@ -216,7 +216,7 @@ def list_blobs_in_refs(root: Path, folder: str, suffix: str = "") -> tuple[bytes
 
 
 def _read_content(stream: BinaryIO, words: list[bytes]) -> bytes | None:
-    """Read the content after a row of ``cat-file --batch``; None for "NAME missing", which stands for a blob that a
+    """Read the content after a row of ``cat-file --batch``; None for "NAME missing", which means a blob that a
     partial clone left out."""
     return stream.read(int(words[2]) + 1)[:-1] if len(words) == 3 else None
 

@@ -100,7 +100,7 @@ class Child:
         keep_open: Sequence[int] = (),
     ) -> None:
         with log.open("ab") as output:
-            # This process keeps the pipe's other end: end of file tells an orphan to end if the kernel cannot kill it.
+            # This process keeps the pipe's other end: end of file ends an orphan if the kernel cannot kill it.
             self._process = subprocess.Popen(
                 list(command),
                 cwd=folder,

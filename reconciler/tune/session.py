@@ -1,6 +1,6 @@
 """Run one search: choose the next trial, make it, and repeat until the best settings are known or the time is over.
 
-It starts from all recorded trials that differ only in the searched settings, whoever made them and when. So a search
+It starts from all recorded trials that differ only in the searched settings, from any time and user. So a search
 that is killed loses only the trial in progress.
 """
 

@@ -8,7 +8,7 @@
 #       PyTorch's own and this checkout. A harness starts its children with a clean environment, so PYTHONPATH would not
 #       reach them.
 #
-# extra: what every pass needs beside PyTorch; onnxruntime: its CUDA provider; openvino: for rehearsals of language
+# extra: what each pass needs with PyTorch; onnxruntime: its CUDA provider; openvino: for rehearsals of language
 # models. Run a pass with VENV/bin/python, CUDA_VISIBLE_DEVICES, taskset, and RECONCILE_LOCKS of its own for each GPU.
 set -euo pipefail
 PIECE=${PIECE:-50000000}

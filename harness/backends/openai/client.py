@@ -352,7 +352,7 @@ class Client:
     async def _count(
         self, url: str, answer: Answer, stop: StopSequence | None
     ) -> Sequence[int] | int | Spoken | Tokenized:
-        """Return the tokens of an answer, or only their number if nobody reads them and the server reports it. For
+        """Return the tokens of an answer, or only their number if they are not read and the server reports it. For
         messages, return the text with that number."""
         if self._whole:
             if not answer.counted:

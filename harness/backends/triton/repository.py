@@ -18,7 +18,7 @@ from harness.errors import HarnessError
 from harness.machine.placement import WorkerPlace, place_workers
 
 MODEL = "model"
-SERVED = "served"  # parameter that tells our code in the Python backend which engine to load
+SERVED = "served"  # parameter that names the engine for our code in the Python backend
 _PYTHON = "from harness.backends.triton.python_model import TritonPythonModel as TritonPythonModel\n"
 
 

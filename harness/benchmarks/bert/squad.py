@@ -102,7 +102,7 @@ DTYPES = ("int64", "int32")
 INPUTS = ("input_ids", "input_mask", "segment_ids")
 TEXTS = "texts.json"
 _MARKS = ("[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]")
-_ELSEWHERE = "../../models/bert"  # where the guides tell users to store the vocabulary
+_ELSEWHERE = "../../models/bert"  # where users store the vocabulary if they follow the guides
 _LARGE = 10_000  # texts tokenized per call
 _FIX = "download it with `reconcile fetch bert`"
 

@@ -173,7 +173,7 @@ def quick_option() -> click.Option:
 
 
 def _refuse_no_duration(context: click.Context, option: click.Parameter, seconds: float) -> float:
-    """Reject an explicit 0: it stands for "option not given", so the runs would last as long as the spec says, without
+    """Reject an explicit 0: it means "option not given", so the runs would last as long as the spec says, without
     marks."""
     assert option.name
     if not seconds and context.get_parameter_source(option.name) is not ParameterSource.DEFAULT:

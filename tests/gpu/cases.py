@@ -123,6 +123,17 @@ SHAPES = {
         {"tensorrt": ((16, 1, 2, 0), (24, 1, 2, 8000), (8, 2, 2, 0))},
         {"images": "samples.npy"},
     ),
+    "retinanet-int8": Shape(
+        "retinanet.py",
+        {"dtype": "int8"},
+        {"precision": "int8", "input_scale": "0.03125", "compare_count": 2},
+        {"precision": "int8", "batch_size": 32},
+        {"images": ([3, 800, 800], "int8")},
+        32,
+        100,
+        {"tensorrt": ((16, 1, 2, 0), (24, 1, 2, 4000), (32, 1, 2, 8000))},
+        {"images": "samples.npy"},
+    ),
     "small-fp16": Shape(
         "resnet.py",
         {"dtype": "float16", "side": 64},

@@ -15,17 +15,20 @@ from typing import Any
 import numpy as np
 
 from harness.benchmarks.retinanet import append_ranking
-from tests.gpu.resnet import WIDTHS, Net
+from tests.gpu.resnet import WIDTHS, Net, quantized
 
 SYNTHETIC = True
 RESPONSE_DTYPE = "float32"
 CLASSES, ANCHORS, PYRAMID, GROUPS, BEST = 264, 9, 256, 32, 1000
+CALIBRATION = 8
 
 
 def build_dataset(_source: Path | None, settings: Mapping[str, Any], output: Path, counter: Any) -> None:
     count, side = int(settings.get("count", 64)), int(settings.get("side", 800))
+    dtype = str(settings.get("dtype", "float32"))
     samples = np.random.default_rng(1).standard_normal((count, 3, side, side), dtype=np.float32)
-    np.save(output / "samples.npy", samples.astype(str(settings.get("dtype", "float32"))))
+    np.save(output / "calibration.npy", samples[:CALIBRATION])
+    np.save(output / "samples.npy", quantized(samples) if dtype == "int8" else samples.astype(dtype))
     counter.bump(count)
 
 

@@ -6,6 +6,7 @@ and the text encoder take 64 GiB, which fills a GPU of 80 GB.
 
 - offline: LoadGen's Offline samples/s through the ``diffusers`` backend, relative to a plain loop of the library (same
   pipeline, batch, steps and compilation) in one process before and one after it.
+- sustained: LoadGen's Offline in $REPEATS runs of at least $SECONDS; --offline is the expected rate.
 - single: the 90th percentile of LoadGen's SingleStream, in seconds per video.
 
 The round's 20 steps take minutes per video. --steps 2 compares harness and loop just as well in a tenth of the time,
@@ -20,11 +21,11 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from harness.benchmarks.wan_2_2.rehearsal import SHAPES
 from tests.gpu import video_prompts
-from tests.gpu.images import ImageCase, measure_offline
+from tests.gpu.images import ImageCase, measure_offline, measure_sustained
 from tests.gpu.parts import Figures, add_options, measure_parts
 
 WORDS = 256_300  # tokens of UMT5, without its last ones
@@ -36,6 +37,7 @@ class VideoCase(ImageCase):
 
     what, code, plain, model_key = "videos", video_prompts, "tests.gpu.bare_videos", "wan-2.2-t2v-a14b"
     shapes = SHAPES
+    wanted: ClassVar[Figures] = {"published": {"H200": 0.0181 / 8}}
 
     def __init__(self, options: argparse.Namespace) -> None:
         super().__init__(options)
@@ -74,11 +76,13 @@ def main() -> int:
     parser.add_argument("--batches", type=int, default=2, help="that are timed")
     parser.add_argument("--steps", type=int, default=video_prompts.PIPELINE["steps"])
     parser.add_argument("--frames", type=int, default=0, help="of a video: 4 n + 1; 0 for the size's own")
+    parser.add_argument("--offline", type=float, default=0.0, help="Offline samples/s, where they are known")
     parser.add_argument("--precision", default="bf16")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--compile", default="none", help="none, default, reduce-overhead, max-autotune")
     parts: dict[str, Callable[[VideoCase, Figures], Figures]] = {
         "offline": measure_offline,
+        "sustained": measure_sustained,
         "single": lambda case, _: measure_single(case),
     }
     add_options(parser, parts, ("offline",))

@@ -13,6 +13,7 @@ import diffusers
 import numpy as np
 import torch
 import transformers
+from torch.nn.attention import SDPBackend
 
 from harness.backends import LoadPlan
 from harness.backends.image_workers import ImageWorker
@@ -23,6 +24,8 @@ PIPE, SCHEDULER = "checkpoint_pipe", "checkpoint_scheduler"  # folders of MLComm
 INDEX = "model_index.json"
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16, "fp8": torch.bfloat16}
 """The type of values that are not in fp8, by precision."""
+# In order of preference: the first kernel that accepts an input is used.
+ATTENTION = [SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 _FIX = "set model.path to the folder of a checkpoint in diffusers' (model_index.json) or MLCommons' format"
 
 

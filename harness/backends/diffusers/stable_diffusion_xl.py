@@ -15,10 +15,11 @@ import numpy as np
 import torch
 import transformers
 from torch.nn import functional
-from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.attention import sdpa_kernel
 
 from harness.backends import Outputs
 from harness.backends.diffusers.loading import (
+    ATTENTION,
     NOT_COMPILED,
     ImageSettings,
     Networks,
@@ -33,8 +34,6 @@ from harness.errors import HarnessError
 
 TOKENS = ("input_ids", "input_ids_2")  # tokens for each of the two text encoders
 LATENTS = "latents"
-# In order of preference: the first kernel that accepts an input is used.
-ATTENTION = [SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 # Tokens come from the dataset, and measured images must have no watermark.
 _WITHOUT = {"tokenizer": None, "tokenizer_2": None, "add_watermarker": False}
 

@@ -14,9 +14,11 @@ import diffusers
 import numpy as np
 import torch
 import transformers
+from torch.nn.attention import sdpa_kernel
 
 from harness.backends import Outputs
 from harness.backends.diffusers.loading import (
+    ATTENTION,
     NOT_COMPILED,
     ImageSettings,
     Networks,
@@ -94,7 +96,7 @@ class VideoPipeline:
 
     def paint(self, samples: Mapping[str, np.ndarray], steps: int | None = None) -> Outputs:
         """Return videos, uint8 [n, frames, height, width, 3]."""
-        with torch.no_grad():
+        with torch.no_grad(), sdpa_kernel(ATTENTION, set_priority=True):
             return [self._film(samples, self._settings.limit_steps(steps)).cpu().numpy()]
 
     def _film(self, samples: Mapping[str, np.ndarray], steps: int) -> torch.Tensor:

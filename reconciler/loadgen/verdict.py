@@ -132,7 +132,7 @@ _MOST_QUERIES = 10**8  # more than any practical run has
 
 
 class Suggestion(Struct, frozen=True):
-    """``setting``: its spec name; ``value``: text in ``unit`` (queries/s, ns, queries); "" means: unset it."""
+    """``setting``: its spec name; ``value``: text in ``unit`` (queries/s, ms, queries); "" means: unset it."""
 
     setting: str
     value: str
@@ -224,7 +224,7 @@ def _stream(log: DetailLog, valid: bool) -> Suggestion | None:
     if log.get(keys.RESULT_MIN_DURATION_MET) is False and isinstance(mean, (int, Decimal)) and mean > 0:
         # LoadGen's mean excludes its own overhead, so this value is slightly low, which is the safe side.
         why = "LoadGen ran out of queries: the expected latency is over twice the real one"
-        return Suggestion(keys.TARGET_LATENCY, str(int(mean)), "ns", why)
+        return Suggestion(keys.TARGET_LATENCY, _down(Decimal(mean).scaleb(-6)), "ms", why)
     if log.get(keys.EARLY_STOPPING_MET) is False:
         needed = compute_least_queries(1, read_percentile(log))
         return Suggestion(keys.MIN_QUERY_COUNT, str(needed), "queries", "early stopping needs that many")

@@ -103,8 +103,8 @@ EXPECTED = {
     "Offline that ended too early": ("target_qps", "46.5"),
     "Offline that lasted twice as long": ("target_qps", "46.5"),
     "Offline that was asked for no queries": ("target_qps", "46.5"),
-    "SingleStream that ended too early": ("target_latency", "1234567"),
-    "MultiStream that ended too early": ("target_latency", "9876543"),
+    "SingleStream that ended too early": ("target_latency", "1.23"),
+    "MultiStream that ended too early": ("target_latency", "9.87"),
 }
 
 

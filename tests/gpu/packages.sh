@@ -1,8 +1,10 @@
 #!/bin/bash
 # Packages for a machine that has PyTorch 2.11 (CUDA 13, Python 3.12), and reaches no registry.
 #
-#   bash tests/gpu/packages.sh pack FOLDER [vllm] [sglang] [onnxruntime] [openvino] [extra]
+#   bash tests/gpu/packages.sh pack FOLDER [vllm] [sglang] [onnxruntime] [openvino] [extra] [tensorrt]
 #       here: resolves and installs each for that Python and packs it into FOLDER/NAME.tar.zst.NN of $PIECE bytes
+#       tensorrt: base.tar.zst.NN and trt.tar.zst.NN, which session.sh's part unpack expects; needs Debian's packages of
+#       Python 3.11, gcc and readelf
 #   bash tests/gpu/packages.sh environment VENV SITE…
 #       there: makes an environment of the unpacked folders (cat NAME.tar.zst.?? | zstd -d --long=27 | tar x -C SITE),
 #       PyTorch's own and this checkout. A harness starts its children with a clean environment, so PYTHONPATH would not
@@ -66,6 +68,41 @@ pack() { # NAME
     ls -l "$1".tar.zst.*
 }
 
+# TensorRT 8.6, the last whose libraries are in a wheel, with a Python 3.11, for which it has bindings.
+pack_tensorrt() {
+    local for_311=(--only-binary=:all: --python-version 3.11 --implementation cp "${FOR[@]:5}")
+    rm -rf tensorrt base.tar.zst.* trt.tar.zst.*
+    mkdir -p tensorrt/{wheels,base/{python,site,tools,trt},trt} && cd tensorrt
+    "$PYTHON" -m pip download -q --no-deps --only-binary=:all: --python-version 3.10 --abi none --implementation cp --platform manylinux_2_17_x86_64 -d wheels tensorrt==8.6.0
+    "$PYTHON" -m zipfile -e wheels/tensorrt-8.6.0-*.whl wheels
+    mv wheels/tensorrt/*.so* trt
+    stand_ins trt base/trt
+    (cd wheels && apt-get download -q python3.11 python3.11-minimal libpython3.11-minimal libpython3.11-stdlib)
+    for package in wheels/*.deb; do dpkg -x "$package" base/python; done
+    "$PYTHON" -m pip install -q --no-deps --no-compile --target base/site "${for_311[@]}" tensorrt-bindings==8.6.1
+    sed '/^mlcommons_loadgen==/d' "$CHECKOUT/.ci/constraints.txt" > constraints.txt
+    "$PYTHON" -m pip install -q --no-compile --target base/site "${for_311[@]}" --constraint constraints.txt numpy onnx onnxruntime \
+        sympy ml_dtypes mlcommons-loadgen==5.1.2 GitPython ruamel.yaml watchdog jsonschema msgspec pydantic psutil nibabel \
+        pycocotools opencv-python-headless cuda-bindings cuda-pathfinder pytest pytest-timeout pytest-xdist
+    find base/site \( -name tests -o -name __pycache__ \) -type d -prune -exec rm -rf {} +
+    cp "$(command -v zstd)" /usr/lib/x86_64-linux-gnu/liblz4.so.1 base/tools
+    tar c -C base . | zstd -q -T0 -9 --long=30 | split -b "$PIECE" -d - ../base.tar.zst.
+    tar c -C trt . | zstd -q -T0 -9 --long=30 | split -b "$PIECE" -d - ../trt.tar.zst.
+    cd ..
+    ls -l base.tar.zst.* trt.tar.zst.*
+}
+
+# Libraries that TensorRT 8.6's plug-ins are linked with and its engines do not use: each wanted name aborts.
+stand_ins() { # LIBRARIES FOLDER
+    local library
+    for library in libcublas.so.12 libcublasLt.so.12 libcudnn.so.8; do
+        { readelf -Ws --dyn-syms "$1"/libnvinfer*.so.8 "$1"/libnv*parser*.so.8; } | sed -n "s/.* UND \([A-Za-z0-9_]*\)@$library.*/\1/p" | sort -u |
+            sed '1i #include <stdlib.h>' | sed '2,$s/.*/int &(void) { abort(); }/' > stand-in.c
+        echo "$library { global: *; };" > stand-in.map
+        gcc -shared -fPIC "-Wl,-soname,$library,--version-script=stand-in.map" -o "$2/$library" stand-in.c
+    done
+}
+
 environment() { # VENV SITE…
     local venv=$1 torch
     shift
@@ -85,8 +122,8 @@ case ${1:-} in
     pack)
         mkdir -p "$2" && cd "$2"
         shift 2
-        for name in "${@:-extra}"; do pack "$name"; done
+        for name in "${@:-extra}"; do if [ "$name" = tensorrt ]; then pack_tensorrt; else pack "$name"; fi; done
         ;;
     environment) environment "${@:2}" ;;
-    *) sed -n '2,13s/^# \{0,1\}//p' "$0" ;;
+    *) sed -n '2,15s/^# \{0,1\}//p' "$0" ;;
 esac

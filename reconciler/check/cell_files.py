@@ -18,8 +18,8 @@ from reconciler.tree.reading.view import CellView
 
 # Files that a folder of logs must or may contain.
 
-# Files that may accompany LoadGen's logs.
-TOLERATED = frozenset({ACCURACY_LOG, TRACE, "results.json", ".gitkeep"})
+# Files that both checkers accept in each folder of logs.
+_ACCEPTED = frozenset({TRACE, "results.json", ".gitkeep"})
 
 
 def list_missing(folder: Folder, names: Iterable[str]) -> Complaints:
@@ -33,9 +33,10 @@ def list_missing(folder: Folder, names: Iterable[str]) -> Complaints:
 
 
 def list_unlisted(folder: Folder, allowed: Collection[str], wanted: str) -> Complaints:
-    """Report files that are not in ``allowed``. ``wanted``: the allowed content, in words."""
+    """Report files that are neither in ``allowed`` nor accepted everywhere. ``wanted``: the allowed content, in
+    words."""
     for name in folder.list_files():
-        if name not in allowed:
+        if name not in allowed and name not in _ACCEPTED:
             yield Complaint(Place(f"{folder.shown}/{name}"), f"a file {name}", wanted, fix="remove it")
 
 
@@ -57,7 +58,7 @@ def check_extra_files(view: CellView) -> Complaints:
     files, mild = view.files, soften(view, "listed_files")
     power = {"spl.txt"} if is_power(view) else set()
     for folder, own in ((files.performance.folder, {*power}), (files.accuracy.folder, {ACCURACY_TEXT})):
-        for item in list_unlisted(folder, {SUMMARY, DETAIL, *TOLERATED, *own}, _LOGS_ALONE):
+        for item in list_unlisted(folder, {SUMMARY, DETAIL, ACCURACY_LOG, *own}, _LOGS_ALONE):
             yield replace(item, severity=mild)
 
 

@@ -55,7 +55,7 @@ def check_extra(view: CellView) -> Complaints:
     """The checkers reject unlisted files in the folders of a test's logs."""
     for rules, folder in _present(view):
         if rules.performance_checks:
-            yield from cell_files.list_unlisted(folder / _RUN, {SUMMARY, DETAIL, *cell_files.TOLERATED}, _LISTED_ALONE)
+            yield from cell_files.list_unlisted(folder / _RUN, {SUMMARY, DETAIL, ACCURACY_LOG}, _LISTED_ALONE)
         listed = _accuracy_files(view, rules, folder)
         if listed:
             yield from cell_files.list_unlisted(folder / "accuracy", listed, _LISTED_ALONE)

@@ -384,6 +384,7 @@ MUTATIONS = (
         many(partial(fallback, after="76.0"), removed("TEST01/accuracy/baseline_accuracy.txt")),
         "compliance.files",
     ),
+    expect("a file that keeps a folder next to TEST01's answers", added("TEST01/accuracy/.gitkeep")),
     expect("scores next to a passed test", added("TEST01/accuracy/baseline_accuracy.txt"), "compliance.extra"),
     expect(
         "TEST04 without a verdict", edited("TEST04/verify_performance.txt", "TEST PASS\n", ""), "compliance.verdict"

@@ -160,20 +160,6 @@ def _has_power(view: CellView) -> bool:
     return (view.files.results / "performance" / "power").exists
 
 
-@rule("files.scenario-name", "the scenario folder's name", sources=(OURS,), severity=Severity.WARNING)
-def check_scenario_name(view: CellView) -> Complaints:
-    """The scenario folder's name has the usual capitals. The checker compares the name including its case."""
-    folder, proper = view.files.place.folder, view.cell.scenario
-    if folder != proper:
-        yield Complaint(
-            Place(view.files.results.shown),
-            f"folder {folder}",
-            proper,
-            cause="the checker treats such a result as inferred",
-            fix=f"rename the folder to {proper}",
-        )
-
-
 LOADGEN_READING_RULES = (check_readable_logs, check_documents)
 LOADGEN_FILE_RULES = (check_run_files, check_extra_files, check_empty_logs, check_power_files, check_further_runs)
-FILE_RULES = (check_scenario_name, check_measurements, check_measurements_fields)
+FILE_RULES = (check_measurements, check_measurements_fields)

@@ -58,15 +58,6 @@ def check_known(view: BenchmarkView) -> Complaints:
         yield Complaint(view.place, f"unknown benchmark {view.benchmark}", wanted, fix=fix)
 
 
-@rule("benchmark.name", "the official name", sources=(OURS,), severity=Severity.WARNING)
-def check_official_name(view: BenchmarkView) -> Complaints:
-    """In closed and network, the folder has the official name of its benchmark."""
-    if view.official and view.benchmark != view.official and view.submitter.division != "open":
-        yield Complaint(
-            view.place, f"folder {view.benchmark}", view.official, fix=f"rename the folder to {view.official}"
-        )
-
-
 @rule("benchmark.category", "a benchmark of the system's category", sources=(_CHECK, OLD))
 def check_category(view: BenchmarkView) -> Complaints:
     """The round has the benchmark for the system's category, datacenter or edge. This also applies in open, except in
@@ -143,7 +134,6 @@ def check_twice(view: BenchmarkView) -> Complaints:
 
 BENCHMARK_RULES = (
     check_known,
-    check_official_name,
     check_category,
     check_required,
     check_forbidden,

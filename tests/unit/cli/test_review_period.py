@@ -46,10 +46,9 @@ def test_our_own_rules_blame_no_one(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.chdir(tmp_path)
     root = tmp_path / "tree"
     open_cell(root, "llama3.1-8b", "Server", TOKENS)
-    for folder in list(root.rglob("Server")):
-        folder.rename(folder.with_name("server"))
-    assert "files.scenario-name" in reconcile("check", str(root), "--json")[1]
-    assert "scenario-name" not in reconcile("objections", str(root))[1]
+    (root / "open/Acme/results/notes.txt").write_text("left here\n")
+    assert "submitter.loose" in reconcile("check", str(root), "--json")[1]
+    assert "notes.txt" not in reconcile("objections", str(root))[1]
 
 
 def test_no_one_objects_to_their_own_results(contradicted: Path, reconcile: Reconcile) -> None:

@@ -8,10 +8,9 @@ from msgspec import Struct
 
 from reconciler.check.demands import NEW, OLD, OURS, Complaints
 from reconciler.resource.ruled_values import Presence
-from reconciler.resource.rules import Severity, rule
+from reconciler.resource.rules import rule
 from reconciler.rules.ruleset import Ruleset
 from reconciler.tree.findings import Complaint, Place
-from reconciler.tree.reading.files import list_files
 from reconciler.tree.reading.places import CellPlace, SubmitterPlace
 from reconciler.tree.reading.system import SystemFile
 
@@ -107,13 +106,6 @@ def check_stray(view: BenchmarkView) -> Complaints:
             f"folder {name} next to the scenarios",
             "scenario folders only",
             fix="remove it: the official checker treats it as a scenario",
-        )
-    for name in list_files(view.submitter.path / "results" / view.system.name / view.benchmark):
-        yield Complaint(
-            Place(f"{view.place.file}/{name}"),
-            f"file {name} next to the scenarios",
-            "scenario folders only",
-            severity=Severity.NOTE,
         )
 
 

@@ -15,7 +15,6 @@ from reconciler.resource.rules import Severity, rule
 from reconciler.rules.rounds import list_rounds
 from reconciler.storage.untrusted_files import DEEPEST
 from reconciler.tree.findings import Complaint, Place
-from reconciler.tree.layout import CHECKER_LOG
 from reconciler.tree.reading.files import (
     decode_text,
     is_folder,
@@ -172,20 +171,6 @@ def check_unused_systems(files: SubmitterFiles) -> Complaints:
             yield Complaint(place, f"no results/{name}", "results for every measured system", severity=mild)
 
 
-@rule("submitter.loose", "no loose files among the results", sources=(OURS,), severity=Severity.NOTE)
-def check_loose_files(files: SubmitterFiles) -> Complaints:
-    """Published trees contain extra files in results/ and in system folders, and no checker rejects them."""
-    for name in list_files(files.place.path / "results"):
-        if name == CHECKER_LOG:
-            continue
-        yield Complaint(Place(f"{files.place.shown}/results/{name}"), f"file {name}", "systems' folders only")
-    for system in files.place.list_systems():
-        for name in list_files(files.place.path / "results" / system):
-            if name != "privateid.json":
-                place = Place(f"{files.place.shown}/results/{system}/{name}")
-                yield Complaint(place, f"file {name}", "benchmarks' folders only")
-
-
 @rule("submitter.mapping", "model_mapping.json can be read", sources=(NEW,))
 def check_mapping(files: SubmitterFiles) -> Complaints:
     """model_mapping.json is an object that maps folders to official benchmarks."""
@@ -289,7 +274,6 @@ SUBMITTER_RULES = (
     check_code,
     check_calibration,
     check_unused_systems,
-    check_loose_files,
     check_mapping,
     check_names,
     check_links,

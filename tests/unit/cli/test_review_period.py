@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -46,9 +47,10 @@ def test_our_own_rules_blame_no_one(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.chdir(tmp_path)
     root = tmp_path / "tree"
     open_cell(root, "llama3.1-8b", "Server", TOKENS)
-    (root / "open/Acme/results/notes.txt").write_text("left here\n")
-    assert "submitter.loose" in reconcile("check", str(root), "--json")[1]
-    assert "notes.txt" not in reconcile("objections", str(root))[1]
+    (first,) = root.glob("**/performance/run_1")
+    shutil.copytree(first, first.with_name("run_2"))
+    assert "files.runs" in reconcile("check", str(root), "--json")[1]
+    assert "run_2" not in reconcile("objections", str(root))[1]
 
 
 def test_no_one_objects_to_their_own_results(contradicted: Path, reconcile: Reconcile) -> None:

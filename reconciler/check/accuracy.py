@@ -232,10 +232,13 @@ def _short(digest: str) -> str:
     return digest if len(digest) <= 16 else f"{digest[:12]}…"
 
 
-@rule("accuracy.extra", "images or videos that the round requires", sources=(_CHECK,))
+FILES_RULE = "accuracy.extra"
+
+
+@rule(FILES_RULE, "images or videos that the round requires", sources=(_CHECK,))
 def check_extra_files(view: CellView) -> Complaints:
     """The round requires images or videos of some samples. In open, checkers up to v5.1 accept a result without
-    them."""
+    them. It is a question in a tree of several submitters without any such files, as trees are published."""
     yield from _complain_of_files(view, beyond=False)
 
 
@@ -244,6 +247,12 @@ def check_extra_samples(view: CellView) -> Complaints:
     """Report required samples that the accuracy run did not include: the dataset is incomplete, or it was a
     rehearsal."""
     yield from _complain_of_files(view, beyond=True)
+
+
+def has_required_files(view: CellView) -> bool:
+    """Return whether the accuracy run has any of the images or videos that the round requires."""
+    wanted = view.rules.find_extra_files(view.cell.scenario) if view.rules else None
+    return wanted is not None and (view.files.accuracy.folder / wanted.folder).exists
 
 
 def _complain_of_files(view: CellView, *, beyond: bool) -> Complaints:

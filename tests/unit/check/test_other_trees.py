@@ -429,3 +429,16 @@ def test_an_inferred_multistream_is_eight_times_the_estimate(tree_of: Callable[[
     ]
     assert facts["MultiStream"].metric == pytest.approx(8 * estimate / 1e6)
     assert facts["MultiStream"].metric != facts["SingleStream"].metric
+
+
+def test_videos_that_no_submitter_has_are_a_question(tmp_path: Path) -> None:
+    def severities() -> dict[str, Severity]:
+        found = check_tree(tmp_path, round_name="v6.0").findings
+        return {item.submitter: item.severity for item in found if item.rule.id == "accuracy.extra"}
+
+    cell = open_cell(tmp_path, "wan-2.2-t2v-a14b", "Offline", TOKENS)
+    assert severities() == {"Acme": Severity.ERROR}
+    shutil.copytree(tmp_path / "open/Acme", tmp_path / "open/Other")
+    assert severities() == {"Acme": Severity.NOTE, "Other": Severity.NOTE}
+    write(cell / "accuracy/videos/1.mp4", b"one")
+    assert severities() == {"Acme": Severity.ERROR, "Other": Severity.ERROR}

@@ -291,13 +291,6 @@ def test_an_unfit_background_is_left_out(own: dict[str, object], other: dict[str
     assert "background" not in resnet.settings
 
 
-def test_every_location_may_name_a_variable(tmp_path: Path) -> None:
-    meter = "power: {director: 'there:4950', kit: '${MLPERF_KIT}/power-dev'}"
-    text = replaced("status: available}", f"status: available, {meter}}}")
-    declared = load_texts(tmp_path, {"MLPERF_KIT": "/mnt/share"}, main=text)
-    assert declared.systems["box"].settings["power.kit"].value == "/mnt/share/power-dev"
-
-
 def with_tree(tree: str) -> str:
     return VALID.replace("  submitter: ACME\n", f"  submitter: ACME\n  tree: {tree}\n")
 

@@ -60,22 +60,20 @@ PARTS = {
             "endpoints|densify",
             ("densify",),
         ),
-        Part(
-            "mig", ("reconciler.mig", "harness.mig"), (_HERE, _HARNESS), r"\bmig\b|slice", ("mig",), (_COUNT, _SLICES)
-        ),
-        Part("page", ("reconciler.page",), (_HERE,), r"\bpage\b|\bplot\b", ("page", "plot")),
+        Part("mig", ("reconciler.mig", "harness.mig"), (_HERE, _HARNESS), r"\bmig\b", ("mig",), (_COUNT, _SLICES)),
+        Part("page", ("reconciler.page",), (_HERE,), r'reconciler\.page|"page", "--|"plot[" ]', ("page", "plot")),
         Part(
             "power",
             ("reconciler.execute.power", "harness.power"),
             (_HERE, _HARNESS),
-            "power",
+            r"(execute|harness)\.power\b|\bpower(_state)?: \{",
             asked=_ask_system("power: {director: meter, ntp: clock, kit: kit}"),
         ),
         Part(
             "slurm",
             ("reconciler.execute.executors.slurm", "harness.child.slurm_job"),
             (_QUEUES,),
-            "slurm",
+            r"executors?(: \{|\.|\(\")slurm|slurm_job\b",
             asked=_ask_system("executor: {slurm: {}}"),
         ),
         Part(
@@ -92,11 +90,17 @@ PARTS = {
             "stores",
             ("reconciler.stores",),
             (_HERE,),
-            r"\bpush\b|\bpull\b|\bstores?\b",
+            r"reconciler\.stores|\bstores:|\breconcile\b.*\b(push|pull)\b",
             ("push", "pull"),
             ("\n  systems:\n", "\n  stores: {lab: {url: file:///srv/objects}}\n  systems:\n"),
         ),
-        Part("verify", ("reconciler.verify",), (_HERE,), "verify|objection", ("verify-tree", "objections")),
+        Part(
+            "verify",
+            ("reconciler.verify",),
+            (_HERE,),
+            r"(reconciler|unit)\.verify|\"verify-tree(\"[,)]| )|\"objections\"",
+            ("verify-tree", "objections"),
+        ),
     )
 }
 _IMPORT_ALL = """

@@ -57,7 +57,7 @@ PARTS = {
             "endpoints",
             ("reconciler.endpoints",),
             (("reconciler/resource/programs.py", "PROGRAMS"),),
-            "endpoints|densify",
+            r"(reconciler|unit).endpoints|(program|results)\"?: \"?endpoints|endpoints.submission|MLPerf Endpoints|_densify",
             ("densify",),
         ),
         Part("mig", ("reconciler.mig", "harness.mig"), (_HERE, _HARNESS), r"\bmig\b", ("mig",), (_COUNT, _SLICES)),
@@ -83,7 +83,7 @@ PARTS = {
             "triton",
             ("harness.backends.triton",),
             (("harness/catalog.py", "BACKENDS"),),
-            "triton",
+            r"backends\.triton|backend\W+triton",
             asked=("        backend: onnxruntime\n", "        backend: triton\n"),
         ),
         Part(

@@ -57,7 +57,7 @@ PARTS = {
             "endpoints",
             ("reconciler.endpoints",),
             (("reconciler/resource/programs.py", "PROGRAMS"),),
-            r"(reconciler|unit).endpoints|(program|results)\"?: \"?endpoints|endpoints.submission|MLPerf Endpoints|_densify",
+            r"(reconciler|unit).endpoints|(program|results)\"?: \"?endpoints|endpoints.(submission|v1)|_densify",
             ("densify",),
         ),
         Part("mig", ("reconciler.mig", "harness.mig"), (_HERE, _HARNESS), r"\bmig\b", ("mig",), (_COUNT, _SLICES)),

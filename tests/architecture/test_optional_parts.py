@@ -60,8 +60,15 @@ PARTS = {
             r"(reconciler|unit).endpoints|(program|results)\"?: \"?endpoints|endpoints.(submission|v1)|_densify",
             ("densify",),
         ),
-        Part("mig", ("reconciler.mig", "harness.mig"), (_HERE, _HARNESS), r"\bmig\b", ("mig",), (_COUNT, _SLICES)),
-        Part("page", ("reconciler.page",), (_HERE,), r'reconciler\.page|"page", "--|"plot[" ]', ("page", "plot")),
+        Part(
+            "mig",
+            ("reconciler.mig", "harness.mig"),
+            (_HERE, _HARNESS),
+            r"(reconciler|harness)\.mig|\bmig: \{",
+            ("mig",),
+            (_COUNT, _SLICES),
+        ),
+        Part("page", ("reconciler.page",), (_HERE,), r'reconciler\.page|"plot"', ("page", "plot")),
         Part(
             "power",
             ("reconciler.execute.power", "harness.power"),

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import weakref
 from pathlib import Path
 
 import pytest
 
-from reconciler.check.engine import LevelRules, TreeWalk, check_tree
-from reconciler.storage.collector import pause_collector
+from reconciler.check.engine import check_tree
 from reconciler.tree.findings import TreeFinding
-from reconciler.tree.reading.survey import survey_tree
-from reconciler.tree.reading.view import CellView
-from reconciler.verify.engine import verify_cell
-from tests.unit.check.conftest import logs
 from tests.unit.check.made import write
-from tests.unit.verify.conftest import consistent
 
 ACME = "closed/Acme"
 RESULTS = f"{ACME}/results/sys1/resnet/Offline"
@@ -165,27 +158,3 @@ def test_names_are_those_that_every_file_system_shows(tree: Path, name: str, fou
     write(tree / ACME / "src/resnet" / name, "x")
     place = f"{ACME}/src/resnet/{name.partition('/')[0]}"
     assert find_wrong(tree, "submitter.names") == ([(place, found)] if found else [])
-
-
-__all__ = ["consistent", "logs"]
-
-
-class Trace:
-    """What is hung on to a view, and lives as long as that."""
-
-
-def test_a_cell_that_was_looked_at_is_gone_without_the_collector(consistent: Path) -> None:
-    views: list[weakref.ref[Trace]] = []
-    read: list[weakref.ref[Trace]] = []
-
-    def remember(view: CellView) -> None:
-        assert view.performance is not None
-        for kept, traces in ((view, views), (view.performance, read)):
-            trace = vars(kept)["trace"] = Trace()
-            traces.append(weakref.ref(trace))
-
-    (survey,) = survey_tree(consistent)
-    with pause_collector():
-        TreeWalk(LevelRules(verify_cell), remember).find([survey])
-        assert len(views) == survey.total > 1
-        assert [ref() for ref in (*views[:-1], *read)] == [None] * (len(views) - 1 + len(read))

@@ -29,6 +29,7 @@ from reconciler.record.codec import decode
 from reconciler.record.store import find_object, keep, write_record
 from reconciler.resource.inputs import Origin, Role
 from reconciler.resource.kinds import Address, Kind
+from reconciler.resource.queues import QUEUES
 from reconciler.resource.records import Record, RecordedFact
 from reconciler.resource.settings import SCORE_COMMAND, CellSettings
 from reconciler.rules.compliance.scores import Slack
@@ -423,7 +424,7 @@ def test_what_cannot_be_repeated_here_says_why_and_runs_nothing(served: Path, mo
         assert (claim.proof, claim.detail, kept) == (Proof.MISSING, f"not repeated: {why}", [])
     assert not left.exists()
     system = at.desired.submission.systems[cell.system]
-    queued = replace(system, values={**system.values, "executor.slurm": True})
+    queued = replace(system, values={**system.values, f"executor.{next(iter(QUEUES))}": True})
     submission = replace(at.desired.submission, systems={cell.system: queued})
     monkeypatch.setattr(rerun, "compute_plan", None)
     why = "its run is a job of a queue: repeat it there with `reconcile --rerun`"

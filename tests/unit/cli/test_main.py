@@ -73,7 +73,7 @@ def test_version(reconcile: Reconcile) -> None:
         (("--json", "plan"), "options of a command go after it: reconcile plan --json"),
         (("-C", "nowhere"), "does not exist"),
         (("why",), "missing argument 'CELL'"),
-        (("page", "--export"), "error: reconcile page: option '--export' requires an argument"),
+        (("plan", "--only"), "error: reconcile plan: option '--only' requires an argument"),
         (("plan", "--only", "Engines"), "is not one of"),
         (("plan", "-output=x.json"), "begins with two hyphens: --output=x.json"),
         (("compare", "one"), "reconcile compare A B, or A..B"),

@@ -13,6 +13,7 @@ import jsonschema
 import pytest
 
 from reconciler.execute.executors.executor import Handle, write_handle
+from reconciler.resource.queues import QUEUES
 from reconciler.storage.files import Lock, RepositoryPaths
 from reconciler.storage.packaged_files import read_shipped
 from tests.unit.cli.conftest import CELL, Reconcile, commit, edit, git
@@ -154,7 +155,7 @@ def test_gc_leaves_alone_what_a_queue_was_given(recorded: Path, reconcile: Recon
     """A pass that was interrupted leaves its jobs to their queue, which need their folders for hours yet."""
     attempts = [recorded / ".reconcile" / below for below in ("attempts", "trials/attempts")]
     for folder in attempts:
-        for name, executor in (("queued", "slurm"), ("lost", "local")):
+        for name, executor in (("queued", next(iter(QUEUES))), ("lost", "local")):
             (folder / name).mkdir(parents=True)
             (folder / name / "request.json").write_text("{}")
             write_handle(Handle(executor, folder / name, name))

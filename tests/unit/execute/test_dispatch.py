@@ -19,6 +19,7 @@ from reconciler.execute.executors.table import Executors
 from reconciler.execute.parallel_executor import Dispatch, Machine, measure_chains
 from reconciler.plan.plan import Step
 from reconciler.resource.kinds import Address, Kind
+from reconciler.resource.queues import QUEUES
 from reconciler.resource.settings import CellSettings
 from reconciler.storage.files import RepositoryPaths
 
@@ -145,8 +146,7 @@ SCORED = {"harness.score.command": ["score"]}
 SYSTEMS: dict[str, dict[str, Any]] = {
     "local": {},
     "launcher": {"system.launcher": ["ssh", "n1"]},
-    "slurm": {"executor.slurm": True, "system.launcher": ["srun"]},
-    "ray": {"executor.ray": True},
+    **{name: {f"executor.{name}": True, "system.launcher": ["srun"]} for name in QUEUES},
 }
 COMMAND = CommandRequest(purpose="run", command=("go",), cwd="/", run_dir="r", output="o", counter="c")
 SERVICE = ServiceRequest(command=("go",), cwd="/", counter="c", ready="r", probe=Ready(timeout=1.0), log="log")

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from harness.contract import CommandRequest, FileMessage, LaunchRequest, ProbeRequest, Ready, ServiceRequest
-from harness.power.requests import StateRequest
 from reconciler.execute.attempt import Attempt, Intent, create
 from reconciler.execute.executors.executor import Capacity
 from reconciler.execute.executors.local import LauncherExecutor, put_behind_launcher
@@ -38,17 +37,6 @@ SERVICE = ServiceRequest(
     secrets={"KEY": "TOKEN"},
     stop_grace=7.0,
     hides=("HIDDEN", "UNSET"),
-)
-STATE = StateRequest(
-    inner_verb="command",
-    inner={"lock": LOCK, "cwd": "/own"},
-    set_by=(),
-    restore=(),
-    read_by=(),
-    expect="",
-    cwd="w",
-    journal="j",
-    counter="c",
 )
 
 
@@ -100,13 +88,6 @@ def test_a_lock_of_this_machine_is_one_that_each_node_sees(tmp_path: Path, lock:
     attempt, found = put(tmp_path, dataclasses.replace(COMMAND, lock=lock))
     assert CommandRequest.read(attempt.request).lock == shared
     assert (found.secrets, found.stop_grace) == ({"api_key": "TOKEN"}, 0.0)
-
-
-@pytest.mark.parametrize("lock", ["", LOCK], ids=["none", "lock"])
-def test_a_lock_of_a_run_in_a_power_state_is_one_that_each_node_sees(tmp_path: Path, lock: str) -> None:
-    shared = str(RepositoryPaths(tmp_path).work / "locks/quiet-1") if lock else ""
-    attempt, _ = put(tmp_path, dataclasses.replace(STATE, inner={**STATE.inner, "lock": lock}))
-    assert StateRequest.read(attempt.request).inner == {"lock": shared, "cwd": "/own"}
 
 
 IMAGE = f"image@sha256:{'a' * 64}"

@@ -13,6 +13,7 @@ from reconciler.execute import plan_executor
 from reconciler.execute.executors.table import Executors
 from reconciler.execute.outcome import Status
 from reconciler.execute.plan_executor import find_busy
+from reconciler.resource.queues import QUEUES
 from reconciler.resource.settings import CellSettings
 from reconciler.storage.files import RepositoryPaths
 from tests.passes.repository import make_repository
@@ -95,9 +96,12 @@ def test_a_machine_is_asked_for_what_the_run_takes_of_it(
     assert asked[1][0].quiet == 0.5
 
 
-def test_no_one_asks_a_machine_that_a_queue_gives_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("queue", QUEUES)
+def test_no_one_asks_a_machine_that_a_queue_gives_out(
+    queue: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(plan_executor, "probe_nodes", lambda *_: NODES)
-    assert find_busy(CellSettings({"executor.slurm": True}), RepositoryPaths(tmp_path)) is None
+    assert find_busy(CellSettings({f"executor.{queue}": True}), RepositoryPaths(tmp_path)) is None
 
 
 def test_only_nodes_elsewhere_must_be_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -288,8 +288,8 @@ def test_a_child_may_stand_still_for_as_long_as_its_kind_may(
     assert (finished.record.ended, finished.record.problem) == (Ended.FAILED, "enough")
 
 
-@pytest.mark.parametrize("results", ["endpoints", "loadgen"])
-def test_a_run_that_scores_itself_needs_none(results: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def perform_score(results: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[bool, bool]:
+    """Perform the scoring of a run with these results. -> Whether a scorer was asked, and whether it is done."""
     a_pass, asked = Pass(tmp_path), list[str]()
 
     def run(attempt: Attempt, *_: object) -> None:
@@ -305,8 +305,11 @@ def test_a_run_that_scores_itself_needs_none(results: str, tmp_path: Path, monke
     step: Step = replace(a_pass.step, change=replace(a_pass.step.change, address=address))
     detail = replace(a_pass.detail, settings=CellSettings({"harness.results": results}))
     finished = perform(step, detail, {}, a_pass.context, lambda _: None)
-    assert asked == ([] if results == "endpoints" else ["scorer"])
-    assert cast(Any, finished.record).done is (results == "endpoints")
+    return asked == ["scorer"], cast(Any, finished.record).done
+
+
+def test_a_run_that_does_not_score_itself_needs_a_scorer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert perform_score("loadgen", tmp_path, monkeypatch) == (True, False)
 
 
 @pytest.mark.parametrize(

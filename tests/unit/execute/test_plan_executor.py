@@ -27,6 +27,7 @@ from reconciler.reconcile.run import PassReport
 from reconciler.record.codec import summarize
 from reconciler.resource.inputs import Input
 from reconciler.resource.kinds import Address, Kind
+from reconciler.resource.queues import QUEUES
 from reconciler.resource.records import Ended, Record, Summary
 from reconciler.resource.settings import CellSettings
 from reconciler.storage.files import Lock
@@ -77,13 +78,16 @@ def test_transient_failure_is_tried_as_often_as_declared(tmp_path: Path) -> None
     assert (found["Retry", "Run accuracy"], found["Retry", "Run performance"]) == (3, 3)
 
 
+QUEUE = f"executor.{next(iter(QUEUES))}"
+
+
 @pytest.mark.parametrize(
     ("kind", "declared", "tries"),
     [
         ("resources", {}, 3),
         ("preempted", {}, 4),
-        ("resources", {"executor.slurm": True, "executor.slurm.retries": 0}, 3),
-        ("preempted", {"executor.slurm": True, "executor.slurm.retries": 0}, 1),
+        ("resources", {QUEUE: True, f"{QUEUE}.retries": 0}, 3),
+        ("preempted", {QUEUE: True, f"{QUEUE}.retries": 0}, 1),
     ],
 )
 def test_faults_of_machines_are_forgotten(kind: str, declared: dict[str, object], tries: int, tmp_path: Path) -> None:
@@ -185,7 +189,8 @@ class Walk:
         monkeypatch.setattr(plan_executor, "perform", self.perform)
         monkeypatch.setattr(plan_executor, "find_busy", self.find_busy)
         monkeypatch.setattr(plan_executor, "make_machine_lock", self.lock)
-        monkeypatch.setattr("reconciler.execute.power.put_back_state", lambda: self.locks.append("put back"))
+        power = SimpleNamespace(put_back_state=lambda: self.locks.append("put back"))
+        monkeypatch.setattr(plan_executor, "load_power", lambda: power)
 
     def lock(self, name: str) -> Lock:
         self.locks.append(name)

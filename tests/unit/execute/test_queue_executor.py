@@ -30,9 +30,12 @@ from reconciler.execute.executors.table import Executors
 from reconciler.execute.outcome import QueuedStep
 from reconciler.execute.queue_status import find_submitted, list_under_way
 from reconciler.resource.kinds import PERFORMANCE, Address, Cell, Kind, RunAddress
+from reconciler.resource.queues import QUEUES
 from reconciler.resource.settings import CellSettings
 from reconciler.storage.files import RepositoryPaths
 
+QUEUE, FACTS = next(iter(QUEUES.items()))
+TRAVELS = {f"executor.{QUEUE}.store": "lab"}
 RUNNING = Progressing(State.RUNNING, note="job 7 on n1")
 QUEUED = Progressing(State.QUEUED, note="job 7")
 ENDED = Progressing(State.ENDED)
@@ -130,7 +133,7 @@ class AttemptTransport:
 
 
 def begin(root: Path, **settings: object) -> Attempt:
-    named = {"executor.slurm": True, **{name.replace("__", "."): value for name, value in settings.items()}}
+    named = {f"executor.{QUEUE}": True, **{name.replace("__", "."): value for name, value in settings.items()}}
     intent = Intent(
         "2026-1", Address(Kind.ENGINE, "open/box/net/Offline"), "k" * 64, 1, "2026", {}, CellSettings(named)
     )
@@ -147,7 +150,7 @@ def submit(
     root: Path, queue: Queue, carrier: AttemptTransport | None = None, **settings: object
 ) -> tuple[QueueExecutor, Handle, Attempt]:
     attempt = begin(root, **settings)
-    executor = QueueExecutor("slurm", RepositoryPaths(root), cast(Any, queue), cast(Any, carrier))
+    executor = QueueExecutor(QUEUE, RepositoryPaths(root), cast(Any, queue), cast(Any, carrier))
     handle = executor.submit(Submission(attempt, make_request(attempt), attempt.result, seconds=7.0))
     return executor, handle, attempt
 
@@ -159,7 +162,7 @@ def end_well(attempt: Attempt) -> None:
 def test_what_is_submitted_counts_next_to_its_attempt_and_is_found_by_its_handle(tmp_path: Path, clock: Clock) -> None:
     queue = Queue(RUNNING)
     executor, handle, attempt = submit(tmp_path, queue)
-    assert handle == read_handle(attempt.folder) == Handle("slurm", attempt.folder, "reconcile-2026-1")
+    assert handle == read_handle(attempt.folder) == Handle(QUEUE, attempt.folder, "reconcile-2026-1")
     (kept,) = queue.submitted
     assert (kept.attempt, kept.result, kept.seconds, kept.ticket) == (attempt, attempt.result, 7.0, None)
     assert cast(Any, kept.request).counter == str(attempt.folder / "counter-job")
@@ -183,7 +186,7 @@ def test_behind_a_launcher_the_job_starts_that(tmp_path: Path, clock: Clock) -> 
 )
 def test_what_cannot_be_sent_has_failed(error: ReconcilerError, kind: str, tmp_path: Path, clock: Clock) -> None:
     queue, carrier = Queue(None), AttemptTransport(sends=error)
-    executor, handle, attempt = submit(tmp_path, queue, carrier, executor__slurm__store="lab")
+    executor, handle, attempt = submit(tmp_path, queue, carrier, **TRAVELS)
     result = Result.read(attempt.result)
     assert (result.done, result.seconds, result.problem, result.problem_class, result.fix) == (
         False,
@@ -200,8 +203,8 @@ def test_what_a_queue_did_not_receive_is_submitted_again_when_unknown(tmp_path: 
     queue = Queue(SILENT, None, None, taken=(SILENT, SILENT, None))
     executor, handle, _ = submit(tmp_path, queue)
     clock.now = 110.0
-    assert executor.poll(handle) == Progressing(State.QUEUED, note="Slurm does not answer: no route")
-    again = Progressing(State.QUEUED, note="submitted again after Slurm did not answer")
+    assert executor.poll(handle) == Progressing(State.QUEUED, note=f"{FACTS.title} does not answer: no route")
+    again = Progressing(State.QUEUED, note=f"submitted again after {FACTS.title} did not answer")
     assert [executor.poll(handle), executor.poll(handle)] == [again, again]
     assert len(queue.submitted) == 3
     assert queue.since == [100.0, 100.0, 110.0]  # no older answer reports the new job
@@ -218,9 +221,9 @@ def test_a_job_without_place_is_submitted_again_by_others(known: bool, tmp_path:
     queue = Queue(job)
     executor, handle, _ = submit(tmp_path, queue)
     if not known:  # an earlier pass submitted it
-        executor = QueueExecutor("slurm", executor.paths, cast(Any, queue))
+        executor = QueueExecutor(QUEUE, executor.paths, cast(Any, queue))
     found = executor.poll(handle)
-    again = Progressing(State.QUEUED, note="submitted again after Slurm found no place for it")
+    again = Progressing(State.QUEUED, note=f"submitted again after {FACTS.title} found no place for it")
     assert found == (again if known else PREEMPTED)
     assert len(queue.submitted) == (2 if known else 1)
 
@@ -259,14 +262,16 @@ def test_a_job_that_found_another_says_so_unless_known(said: Progressing, tmp_pa
     executor, handle, attempt = submit(tmp_path, Queue(said))
     attempt.twice.touch()
     twice = Interruption(
-        "requeued", "its job was queued again by Slurm, after it had begun", "it is submitted again automatically"
+        "requeued",
+        f"its job was queued again by {FACTS.title}, after it had begun",
+        "it is submitted again automatically",
     )
     assert executor.poll(handle) == (Progressing(State.ENDED, why=twice) if said is ENDED else said)
 
 
 def test_what_travelled_is_brought_once_its_job_has_ended(tmp_path: Path, clock: Clock) -> None:
     carrier = AttemptTransport()
-    executor, handle, attempt = submit(tmp_path, Queue(ENDED), carrier, executor__slurm__store="lab")
+    executor, handle, attempt = submit(tmp_path, Queue(ENDED), carrier, **TRAVELS)
     carrier.brings = TransportSilentError("no route")
     waits = Progressing(State.RUNNING, note="its job has ended, but its result cannot be fetched yet: no route")
     assert executor.poll(handle) == waits
@@ -280,7 +285,7 @@ def test_what_travelled_is_brought_once_its_job_has_ended(tmp_path: Path, clock:
 
 def test_what_did_not_begin_shall_not_begin_any_more_once_its_job_has_ended(tmp_path: Path, clock: Clock) -> None:
     carrier = AttemptTransport(brings=False)
-    executor, handle, _ = submit(tmp_path, Queue(PREEMPTED), carrier, executor__slurm__store="lab")
+    executor, handle, _ = submit(tmp_path, Queue(PREEMPTED), carrier, **TRAVELS)
     assert executor.poll(handle) == PREEMPTED
     assert carrier.asked[1:] == ["look", "bring", "withdraw"]
 
@@ -298,7 +303,7 @@ def test_cancelling_waits_for_the_end_of_what_has_begun(
     begun: bool, travels: bool, asked: list[str], looks: int, tmp_path: Path, clock: Clock
 ) -> None:
     queue, carrier = Queue(RUNNING, RUNNING, ENDED), AttemptTransport()
-    settings = {"executor__slurm__store": "lab"} if travels else {}
+    settings = TRAVELS if travels else {}
     executor, handle, attempt = submit(tmp_path, queue, carrier, **settings)
     if begun:
         attempt.begun.mkdir()
@@ -323,7 +328,7 @@ def test_cancelling_gives_up_a_job_that_does_not_end(tmp_path: Path, clock: Cloc
 @pytest.mark.parametrize("ended", [True, False])
 def test_what_is_harvested_is_forgotten(ended: bool, tmp_path: Path, clock: Clock) -> None:
     queue, carrier = Queue(RUNNING, taken=(SILENT,)), AttemptTransport()
-    executor, handle, attempt = submit(tmp_path, queue, carrier, executor__slurm__store="lab")
+    executor, handle, attempt = submit(tmp_path, queue, carrier, **TRAVELS)
     executor.poll(handle)
     if ended:
         end_well(attempt)
@@ -419,7 +424,7 @@ def begin_queue_status(paths: RepositoryPaths, number: int, executor: str) -> At
 
 def ask(paths: RepositoryPaths, reported: Progressing) -> tuple[QueuedStep, ...]:
     queue = SimpleNamespace(poll=lambda _: reported)
-    return list_under_way(paths, lambda: cast(Executors, SimpleNamespace(by_name={"slurm": queue, "ray": queue})))
+    return list_under_way(paths, lambda: cast(Executors, SimpleNamespace(by_name=dict.fromkeys(QUEUES, queue))))
 
 
 def refuse() -> Any:
@@ -431,7 +436,7 @@ def test_no_queue_is_asked_of_what_runs_here(tmp_path: Path) -> None:
     assert list_under_way(paths, refuse) == ()
     for number, executor in enumerate(("", "local", "launcher", "later")):
         begin_queue_status(paths, number, executor)
-    unknown = begin_queue_status(paths, 5, "slurm")
+    unknown = begin_queue_status(paths, 5, QUEUE)
     (unknown.folder / "attempt.json").write_text("{}")
     assert list_under_way(paths, refuse) == ()
     assert find_submitted(paths) == (unknown.folder,)
@@ -451,6 +456,6 @@ def test_what_goes_on_in_a_queue_is_reported_as_the_queue_reports_it(
 ) -> None:
     paths = RepositoryPaths(tmp_path)
     begin_queue_status(paths, 1, "local")
-    begin_queue_status(paths, 2, "slurm")
-    begin_queue_status(paths, 3, "ray")
-    assert ask(paths, reported) == ((QueuedStep(RUN, *said, (), 0, 0),) * 2 if said else ())
+    for number, queue in enumerate(QUEUES, 2):
+        begin_queue_status(paths, number, queue)
+    assert ask(paths, reported) == ((QueuedStep(RUN, *said, (), 0, 0),) * len(QUEUES) if said else ())

@@ -17,7 +17,6 @@ from harness.contract import (
     ProbeRequest,
     RunRequest,
 )
-from harness.power.requests import StateRequest
 from reconciler.execute.request_parts import list_locations, list_secrets, select_slices
 from reconciler.resource.settings import SLICES, CellSettings
 
@@ -52,19 +51,6 @@ COMMAND = CommandRequest(
     user_conf_at="/own/conf",
     code="/own/code",
 )
-STATE = StateRequest(
-    inner_verb="run",
-    inner={},
-    set_by=(),
-    restore=(),
-    read_by=(),
-    expect="",
-    cwd="w",
-    journal="j",
-    counter="c",
-    secrets=SECRETS,
-    places=("/own/place",),
-)
 LAUNCH = LaunchRequest(command=(), answer="a", counter="c", counter_there="t", cwd="w", secrets=SECRETS)
 
 
@@ -78,7 +64,6 @@ LAUNCH = LaunchRequest(command=(), answer="a", counter="c", counter_there="t", c
         pytest.param(
             CommandRequest(purpose="run", command=(), cwd="/w", run_dir="r", output="o", counter="c"), ["/w"], id="bare"
         ),
-        pytest.param(STATE, ["/own/place"], id="state"),
         pytest.param(LAUNCH, [], id="launch"),
         pytest.param(ProbeRequest(), [], id="probe"),
     ],
@@ -89,8 +74,8 @@ def test_places_outside_are_those_that_a_request_names(request_: FileMessage, pl
 
 @pytest.mark.parametrize(
     ("request_", "secrets"),
-    [(RUN, SECRETS), (COMMAND, SECRETS), (STATE, SECRETS), (LAUNCH, SECRETS), (BUILD, {}), (ProbeRequest(), {})],
-    ids=["run", "command", "state", "launch", "build", "probe"],
+    [(RUN, SECRETS), (COMMAND, SECRETS), (LAUNCH, SECRETS), (BUILD, {}), (ProbeRequest(), {})],
+    ids=["run", "command", "launch", "build", "probe"],
 )
 def test_secrets_are_those_of_what_asks_somebody(request_: FileMessage, secrets: dict[str, str]) -> None:
     assert list_secrets(request_) == secrets

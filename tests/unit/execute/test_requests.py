@@ -9,7 +9,6 @@ import pytest
 from msgspec.structs import replace
 
 from harness.contract import BackgroundLoad, Benchmark, BuildRequest, CommandRequest, RunRequest
-from harness.power.requests import PowerRequest, StateRequest
 from reconciler.desired.cell_settings import CellReaders
 from reconciler.desired.state import Pins
 from reconciler.execute.attempt import Attempt, Intent, ServerAccess, create
@@ -182,41 +181,6 @@ def test_a_run_is_given_all_that_decides_how_it_is_made(tmp_path: Path) -> None:
     assert "resnet50.Server.target_qps = 100" in attempt.user_conf.read_text()
     assert request.audit_config == str(attempt.audit_file)
     assert "*.*.performance_issue_same = 1" in attempt.audit_file.read_text()
-
-
-METER = {"power.director": "10.0.0.1", "power.ntp": "time.example", "power.kit": "kit"}
-
-
-def test_a_timed_run_under_a_meter_is_measured_and_no_other(tmp_path: Path) -> None:
-    attempt = run(tmp_path / "a", "performance", METER)
-    request = make_request(attempt, RepositoryPaths(tmp_path / "a"))
-    assert isinstance(request, PowerRequest)
-    assert (request.director, request.ntp) == ("10.0.0.1", "time.example")
-    assert request.kit == str((tmp_path / "a/kit").resolve())
-    assert (request.session, request.counter) == (str(attempt.session), str(attempt.counter))
-    assert (request.run.mode, request.run.log_dir) == ("performance", str(attempt.output))
-    other = run(tmp_path / "b", "accuracy", METER)
-    assert isinstance(make_request(other, RepositoryPaths(tmp_path / "b")), RunRequest)
-
-
-@pytest.mark.parametrize("meter", [{}, METER], ids=["plain", "measured"])
-def test_a_run_is_made_in_the_power_state_of_its_system(tmp_path: Path, meter: dict[str, str]) -> None:
-    settings = {
-        **meter,
-        "power_state.set": ["set", "it"],
-        "power_state.restore": ["put", "back"],
-        "power_state.read": ["read", "it"],
-        "power_state.expect": "300 W",
-        "run.options.api_key_env": "KEY",
-    }
-    attempt = run(tmp_path, "performance", settings, locations={"model.path": "m/x.onnx"})
-    request = make_request(attempt, RepositoryPaths(tmp_path))
-    assert isinstance(request, StateRequest)
-    assert request.inner_verb == ("power" if meter else "run")
-    assert (request.set_by, request.restore, request.read_by) == (("set", "it"), ("put", "back"), ("read", "it"))
-    assert (request.expect, request.cwd, request.counter) == ("300 W", str(tmp_path), str(attempt.counter))
-    assert request.secrets == {"api_key": "KEY"}
-    assert request.places == (str((tmp_path / "m/x.onnx").resolve()),)
 
 
 COMMANDS = {

@@ -23,6 +23,7 @@ from reconciler.execute.executors.slurm.queue import (
 )
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.settings import CellSettings
+from tests.unit.storage.strange_files import STRANGE
 
 TICKET = Ticket("the\nticket", ("-m", "parcels", "fetch"), ("KEY",))
 
@@ -113,6 +114,12 @@ def test_each_task_of_an_array_finds_its_number_by_its_folder(tmp_path: Path) ->
         (group[0].handle.folder / "array.json").write_text(text)
         assert read_member(group[0].handle.folder) is None
     assert read_member(tmp_path / "none") is None
+
+
+@pytest.mark.parametrize("strange", STRANGE)
+def test_a_folder_of_an_attempt_without_a_readable_place_has_none(tmp_path: Path, strange: str) -> None:
+    STRANGE[strange](tmp_path / "array.json")
+    assert read_member(tmp_path) is None
 
 
 def test_as_many_go_together_as_an_array_has_room_for(tmp_path: Path) -> None:

@@ -26,4 +26,3 @@ def test_plans_know_what_a_backend_reads() -> None:
     declared = list_options(TensorrtEngineOptions)
     assert declared == BACKENDS["tensorrt"].engine
     assert all(isinstance(option, Option) and option.name == name for name, option in declared.items())
-    assert BACKENDS["triton"].run["devices"] is CudaRunOptions.devices

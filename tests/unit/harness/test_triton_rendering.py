@@ -36,6 +36,7 @@ from harness.backends.triton.server import (
     remove_left_regions,
     remove_regions,
 )
+from harness.catalog import BACKENDS, CudaRunOptions
 from harness.child.digests import hash_files
 from harness.errors import HarnessError
 from harness.machine.placement import WorkerPlace
@@ -214,3 +215,7 @@ def test_shared_memory_of_runs_that_are_gone_is_removed(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([mine, others])
     remove_regions(mine[:-1], tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == [others]
+
+
+def test_devices_are_an_option_as_for_other_backends() -> None:
+    assert BACKENDS["triton"].run["devices"] is CudaRunOptions.devices

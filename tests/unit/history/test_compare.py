@@ -17,7 +17,7 @@ from reconciler.history.compare import compare, compare_commits, read_sides
 from reconciler.render.timeline import render_comparison_text
 from reconciler.resource.inputs import Input, Origin
 from reconciler.resource.kinds import Address, Cell, Kind
-from reconciler.resource.settings import DEDICATED_OFFLINE, CellSettings, SubmissionSettings, SystemSettings
+from reconciler.resource.settings import SubmissionSettings, SystemSettings
 from tests.unit.diff.simulated import Wish, World, desire
 
 
@@ -147,31 +147,6 @@ def test_inputs_that_come_and_go_are_reported_once_by_their_names_with_their_lin
         ("Run performance", "gone", 1, None, str(line[1])),
     ]
     assert not found.same
-
-
-@pytest.mark.parametrize(
-    ("settings", "entered", "point", "offline"),
-    [
-        ({"benchmark.official": "gpt-oss"}, "gpt-oss", CurvePoint(8, Decimal(20), Decimal(1), Decimal("12.5")), False),
-        ({DEDICATED_OFFLINE: True}, "", None, True),
-        (None, "", CurvePoint(8, Decimal(20), Decimal(1), Decimal("12.5")), False),
-    ],
-    ids=["entered as another", "a dedicated Offline run", "not declared any more"],
-)
-def test_a_point_is_on_its_curve(
-    settings: dict[str, object] | None, entered: str, point: CurvePoint | None, offline: bool
-) -> None:
-    wish = Wish(scenario="c8", division="standardized")
-    desired, world = desire([wish]), measured(wish)
-    result = Address(Kind.RESULT, str(wish.cell))
-    at = commit(desired, world, {"point": {"tps_per_user": "20", "ttft_p90_ms": "12.5"}})
-    if settings is None:
-        at.desired = replace(at.desired, by_address={})
-    else:
-        own = replace(desired.detail(result), settings=CellSettings(settings))
-        at.desired = replace(at.desired, detail=lambda address: own if address == result else desired.detail(address))
-    (point_side,) = read_sides(at).values()
-    assert point_side == Side(wish.cell, "1", "samples/s", "VALID", entered=entered, point=point, offline=offline)
 
 
 def point_side(system: str, scenario: str, point: CurvePoint | None = None) -> dict[Cell, Side]:

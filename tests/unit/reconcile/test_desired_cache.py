@@ -196,7 +196,6 @@ def test_process_that_compiles_again_needs_no_cache_and_sees_every_edit(reposito
         "reconciler/rules/rounds/v5.1.yaml",
         "reconciler/spec/adapters/mlcflow.yaml",
         "reconciler/storage/launch/adapters.py",
-        "reconciler/endpoints/rules/rules.yaml",
         "harness/benchmarks/bert/benchmark.yaml",
         "harness/contract.py",
     ],

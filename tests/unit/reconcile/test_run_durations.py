@@ -8,22 +8,11 @@ from reconciler.reconcile.planning import predict_run
 from reconciler.resource.settings import RESULTS, CellSettings
 from reconciler.rules.results.table import FORMATS
 
-POINT = {"mode": "performance", "min_duration": 90_000}
-
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_format_says_how_long_its_runs_take(name: str) -> None:
     inputs = {"mode": "performance", "scenario": "Offline", "min_duration": 600_000, "target_qps": "10"}
     assert (predict_run(CellSettings({RESULTS: name}), inputs) or 0) >= 600
-
-
-@pytest.mark.parametrize(
-    ("inputs", "seconds"),
-    [(POINT, 90.0), ({**POINT, "min_duration": 0}, None), ({**POINT, "mode": "accuracy"}, None)],
-    ids=["performance", "without a duration", "accuracy"],
-)
-def test_a_point_lasts_as_long_as_it_is_asked_to(inputs: dict[str, object], seconds: float | None) -> None:
-    assert predict_run(CellSettings({RESULTS: "points"}), inputs) == seconds
 
 
 def test_a_run_lasts_by_the_formulas_of_loadgen_where_nothing_else_is_said() -> None:

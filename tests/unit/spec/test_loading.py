@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from harness.catalog import read_slices, write_slices
 from reconciler.errors import Problem, SpecError
 from reconciler.resource.inputs import Origin, Value
 from reconciler.resource.kinds import Cell
@@ -82,22 +81,6 @@ def test_systems_and_benchmarks_spread_over_files(tmp_path: Path) -> None:
     assert declared.cells[0].settings["hardware.nodes"].value == 2
     assert load([tmp_path], tmp_path, {}) == declared
     assert load([tmp_path, tmp_path / "main.yaml"], tmp_path, {}) == declared
-
-
-@pytest.mark.parametrize(
-    ("written", "read"),
-    [
-        ("{profile: 1g.10gb, count: 7}", "7x 1g.10gb"),
-        ("{profile: 1g.10gb+me}", "1x 1g.10gb+me"),
-        ("[{profile: 1g.10gb, count: 4}, {profile: 3g.40gb}]", "1x 3g.40gb, 4x 1g.10gb"),
-    ],
-)
-def test_slices_of_gpus_are_read_in_one_order(tmp_path: Path, written: str, read: str) -> None:
-    system = f"    box: {{hardware: {{accelerator: A100, count: 1, mig: {written}}}}}\n"
-    declared = load_texts(tmp_path, main=VALID, second=f"{HEADER}spec:\n  systems:\n{system}")
-    box = declared.systems["box"].settings
-    assert box["hardware.mig"].value == read
-    assert write_slices(read_slices(read)) == read
 
 
 def test_variables_expand_in_locations_and_are_recorded(tmp_path: Path) -> None:
@@ -289,13 +272,6 @@ def test_an_unfit_background_is_left_out(own: dict[str, object], other: dict[str
     assert (problems[0].file, problems[0].line) == ("specs/a.yaml", 7)
     assert problems[0].path == "closed.box.resnet.Offline.background"
     assert "background" not in resnet.settings
-
-
-def test_every_location_may_name_a_variable(tmp_path: Path) -> None:
-    meter = "power: {director: 'there:4950', kit: '${MLPERF_KIT}/power-dev'}"
-    text = replaced("status: available}", f"status: available, {meter}}}")
-    declared = load_texts(tmp_path, {"MLPERF_KIT": "/mnt/share"}, main=text)
-    assert declared.systems["box"].settings["power.kit"].value == "/mnt/share/power-dev"
 
 
 def with_tree(tree: str) -> str:

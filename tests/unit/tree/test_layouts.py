@@ -236,17 +236,11 @@ def test_exactly_what_ran_is_installed_from_the_list_of_a_cell(submission: Submi
     [
         ("onnxruntime", "bert", {"cpu", "bert"}),
         ("onnxruntime", "unet3d_brats", {"cpu", "unet3d"}),
-        ("triton", "digits", {"triton", "cpu"}),
         ("", "", {"loadgen"}),
     ],
 )
 def test_extras_are_those_of_backend_engine_and_benchmark(backend: str, code: str, extras: set[str]) -> None:
     assert set(list_extras(CellSettings({"engine.backend": backend, "benchmark.code": code}))) == extras
-
-
-def test_the_backend_that_makes_an_engine_for_a_server_is_an_extra() -> None:
-    made_by = {"engine.backend": "triton", "engine.options.made_by": "tensorrt", "benchmark.code": "resnet50"}
-    assert set(list_extras(CellSettings(made_by))) == {"triton", "tensorrt", "resnet50"}
 
 
 def test_cells_of_one_code_are_one_spec_and_say_what_differs(submission: SubmissionContent, ruleset: Ruleset) -> None:

@@ -15,27 +15,17 @@ from reconciler.history.compare import read_tree_sides
 from reconciler.importing.read_tree import read_tree
 from reconciler.loadgen.keys import SEEDS
 from reconciler.loadgen.log_files import log_hash
-from reconciler.resource.rules import Severity
 from reconciler.rules.rounds import list_rounds, load_ruleset
 from reconciler.tree.reading import log_cache
 from reconciler.tree.reading.log_cache import CachedAnswers, RecentFiles
 from reconciler.tree.reading.places import LEGACY, V6, find_roots
 from reconciler.tree.reading.survey import UNKNOWN, RecognisedRound, recognise_round, survey_tree
-from reconciler.verify.engine import verify_tree
 from tests.unit.check.conftest import clean_trees, logs, tree, tree_of
-from tests.unit.tree.power_sessions import add_session
 
 __all__ = ["clean_trees", "logs", "tree", "tree_of"]
 
 
 FUTURE = (1234567890123456789, 2345678901234567890, 3456789012345678901)
-
-
-# Rules that a round's checker or policy alone asks for: bars, seeds, scenarios, categories, tests, fields.
-OF_A_ROUND = re.compile(
-    r"run\.(seeds|duration|samples|early-stopping|metric|target-latency)|accuracy\.(bars|samples|size)"
-    r"|benchmark\.(known|category|scenarios|forbidden)|compliance\.(missing|files|verdict)|system\.(fields|category)"
-)
 
 
 def change(root: Path, edit: Callable[[str], str]) -> None:
@@ -120,30 +110,6 @@ def test_without_seeds_a_tree_is_what_it_says(title: str, folder: str, version: 
     assert recognise(moved).name == named
 
 
-def test_of_an_unknown_round_nothing_is_asked_that_is_of_a_round(tree: Path) -> None:
-    """Faults of a round's own rules are passed over, and said to be; what holds in any round is looked at."""
-    known = check_tree(tree, round_name="v6.1")
-    assert known.clean
-    reseed(tree, FUTURE)
-    release(tree, "7.0.2")
-    text = next(tree.rglob("accuracy.txt"))
-    text.write_text(re.sub(r"accuracy=[\d.]+", "accuracy=1.5", text.read_text()))
-    checked, verified = check_tree(tree), verify_tree(tree)
-    assert (checked.rounds, verified.rounds) == (("v7.0",), ("v7.0",))
-    assert [f.severity for f in checked.findings if f.rule.id == "tree.round"] == [Severity.WARNING]
-    assert [f.severity for f in verified.findings if f.rule.id == "tree.round"] == [Severity.NOTE]
-    for report in (checked, verified):
-        assert not [f.rule.id for f in report.findings if OF_A_ROUND.fullmatch(f.rule.id)]
-        assert not [gap for gap in report.gaps if "benchmark" in gap.reason]
-    assert not [f for f in checked.findings if f.severity is Severity.ERROR]
-    detail = next(tree.rglob("performance/run_1/mlperf_log_detail.txt"))
-    accuracy = next(tree.rglob("accuracy/mlperf_log_detail.txt"))
-    detail.write_bytes(accuracy.read_bytes())
-    assert "run.mode" in {f.rule.id for f in check_tree(tree).findings if f.severity is Severity.ERROR}
-    # A round that is chosen is applied.
-    assert "run.seeds" in {f.rule.id for f in check_tree(tree, round_name="v6.1").findings}
-
-
 def test_nothing_is_read_of_an_unknown_round_under_another_name(tree: Path) -> None:
     reseed(tree, FUTURE)
     release(tree, "7.0.2")
@@ -185,44 +151,6 @@ def test_code_under_both_names_through_a_link_is_the_newer_layout(tmp_path: Path
     (tmp_path / "closed/Acme/src").symlink_to("code")
     (root,) = find_roots(tmp_path)
     assert root.submitters[0].layout == V6
-
-
-CHANGES: dict[str, Callable[[Path], object]] = {"missing": lambda path: None}
-CELL = "results/sys1/resnet/"
-EXAMINED = ("systems/", f"{CELL}SingleStream/", f"{CELL}Offline/performance/")
-# Answers of a test may differ if the accuracy of both runs is equal, so an empty comparison alone refutes nothing.
-MAY_BE_EMPTY = {
-    f"{CELL}SingleStream/TEST01/{name}"
-    for name in ("accuracy/accuracy.txt", "accuracy/mlperf_log_accuracy.json", "verify_accuracy.txt")
-}
-
-
-def find(root: Path) -> set[tuple[str, str]]:
-    """Ids of broken rules, with the file of each finding and the one that contradicts it."""
-    findings = (*check_tree(root, round_name="v6.1").findings, *verify_tree(root, round_name="v6.1").findings)
-    complaints = [(finding.rule.id, finding.complaint) for finding in findings]
-    return {(rule, place.file) for rule, said in complaints for place in (said.place, said.other) if place}
-
-
-@pytest.mark.parametrize("change", CHANGES)
-def test_a_tree_without_any_one_file_is_found_out(change: str, tree_of: Callable[[str], Path]) -> None:
-    root = tree_of("closed")
-    add_session(root)
-    top, before, unnoticed, examined = root / "closed/Acme", find(root), set(), 0
-    for name in sorted(path.relative_to(top).as_posix() for path in top.rglob("*") if path.is_file()):
-        if name.startswith(EXAMINED):
-            path = top / name
-            data = path.read_bytes()
-            path.unlink()
-            CHANGES[change](path)
-            found = find(root) - before
-            assert "internal.rule" not in {rule for rule, _ in found}
-            examined += 1
-            if f"closed/Acme/{name}" not in {file for _, file in found}:
-                unnoticed.add(name)
-            path.write_bytes(data)
-    assert examined > 20
-    assert unnoticed == (MAY_BE_EMPTY if change == "empty" else set())
 
 
 def test_an_identical_file_is_read_once_while_it_is_recent(monkeypatch: pytest.MonkeyPatch) -> None:

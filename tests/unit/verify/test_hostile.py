@@ -12,7 +12,10 @@ import pytest
 
 from reconciler.check.engine import check_tree
 from reconciler.cli.main import main
+from reconciler.errors import ReconcilerError
+from reconciler.verify.command import read_baseline
 from reconciler.verify.engine import verify_tree
+from tests.unit.storage.strange_files import STRANGE
 from tests.unit.storage.test_untrusted_files import make_hole, nest, swept
 
 __all__ = ["swept"]
@@ -94,3 +97,10 @@ def test_one_hostile_submitter_stops_no_one_else(tree: Path, attack: str, tmp_pa
     out = [f"--html={tmp_path}/a.html", f"--csv={tmp_path}/a.csv", f"--objections={tmp_path}/objections"]
     assert main(["verify-tree", str(tree), *out]) in (0, 2)
     assert "root:" not in (tmp_path / "a.html").read_text(), "a private file was read"
+
+
+@pytest.mark.parametrize("strange", STRANGE)
+def test_a_baseline_that_is_none_is_refused_by_its_name(tmp_path: Path, strange: str) -> None:
+    STRANGE[strange](tmp_path / "named.json")
+    with pytest.raises(ReconcilerError, match=r"named\.json"):
+        read_baseline(tmp_path / "named.json")

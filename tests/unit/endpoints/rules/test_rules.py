@@ -18,6 +18,7 @@ from reconciler.endpoints.rules.curve_rules import (
     parse_endpoints_rules,
 )
 from reconciler.errors import ReconcilerError
+from reconciler.reconcile.desired_cache import list_code
 from reconciler.rules.programs import PublishedLists
 from reconciler.rules.rounds import load_ruleset
 from reconciler.storage.documents import parse_yaml_mapping
@@ -160,3 +161,7 @@ def test_a_file_that_is_no_such_list_is_refused_by_its_name(tmp_path: Path, name
     (tmp_path / "list.yaml").write_text(text)
     with pytest.raises(ReconcilerError, match=r"list\.yaml"):
         adopt_lists(_RULES, PublishedLists(**{name: tmp_path / "list.yaml"}))
+
+
+def test_the_state_of_a_spec_depends_on_the_rules() -> None:
+    assert "reconciler/endpoints/rules/rules.yaml" in list_code()

@@ -442,6 +442,9 @@ def _find_rules(ruleset: Ruleset, name: str, category: str) -> BenchmarkRules:
         fix = f"{suggest_nearest(name, ruleset.benchmarks)}it has {', '.join(ruleset.benchmarks)}"
         raise ReconcilerError(f"round {ruleset.round} has no benchmark {name!r}{gone}", fix=fix)
     rules = ruleset.benchmarks[official]
+    if not rules.tables:
+        fix = "run `reconcile init` without --benchmark, and declare it by hand: `reconcile help` lists the guides"
+        raise ReconcilerError(f"{official} of {ruleset.round} has no scenarios, for which init writes a spec", fix=fix)
     if normalise_category(category) not in rules.tables:
         able = [other for other, found in ruleset.benchmarks.items() if normalise_category(category) in found.tables]
         wanted = max(rules.tables, key=len)

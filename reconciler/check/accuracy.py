@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Set
 from decimal import Decimal
 
+from msgspec.structs import replace
+
 from reconciler.check.demands import NEW, OLD, OURS, Complaints, soften
 from reconciler.check.runs import check_audit_absent
 from reconciler.loadgen import keys
 from reconciler.loadgen.log_files import ACCURACY_LOG, ACCURACY_TEXT, truncate_text
 from reconciler.resource.quantities import parse_number
-from reconciler.resource.ruled_values import Bar
+from reconciler.resource.ruled_values import Bar, ExtraFiles
 from reconciler.resource.rules import Severity, rule
 from reconciler.rules.accuracy import (
     METRIC_LINES,
@@ -21,7 +23,7 @@ from reconciler.rules.accuracy import (
     names_another_log,
     parse_accuracy,
 )
-from reconciler.tree.findings import Complaint, Place
+from reconciler.tree.findings import Complaint, Place, TreeFinding
 from reconciler.tree.reading.cell import Folder
 from reconciler.tree.reading.log_cache import CachedAnswers
 from reconciler.tree.reading.values import find_at, number, read_value, show_value
@@ -232,10 +234,7 @@ def _short(digest: str) -> str:
     return digest if len(digest) <= 16 else f"{digest[:12]}…"
 
 
-FILES_RULE = "accuracy.extra"
-
-
-@rule(FILES_RULE, "images or videos that the round requires", sources=(_CHECK,))
+@rule("accuracy.extra", "images or videos that the round requires", sources=(_CHECK,))
 def check_extra_files(view: CellView) -> Complaints:
     """The round requires images or videos of some samples. In open, checkers up to v5.1 accept a result without
     them. It is a question in a tree of several submitters without any such files, as trees are published."""
@@ -251,12 +250,25 @@ def check_extra_samples(view: CellView) -> Complaints:
 
 def has_required_files(view: CellView) -> bool:
     """Return whether the accuracy run has any of the images or videos that the round requires."""
-    wanted = view.rules.find_extra_files(view.cell.scenario) if view.rules else None
+    wanted = _find_required_files(view)
     return wanted is not None and (view.files.accuracy.folder / wanted.folder).exists
 
 
+def question_removed_files(found: list[TreeFinding]) -> list[TreeFinding]:
+    """Turn missing images and videos of several submitters into questions: the published rounds do not contain any."""
+    missing = check_extra_files.rule
+    if len({finding.submitter for finding in found if finding.rule == missing}) < 2:
+        return found
+    doubt = "no submitter of this tree has such files: were they removed for its publication?"
+    return [replace(f, complaint=replace(f.complaint, doubt=doubt)) if f.rule == missing else f for f in found]
+
+
+def _find_required_files(view: CellView) -> ExtraFiles | None:
+    return view.rules.find_extra_files(view.cell.scenario) if view.rules else None
+
+
 def _complain_of_files(view: CellView, *, beyond: bool) -> Complaints:
-    wanted = view.rules.find_extra_files(view.cell.scenario) if view.rules else None
+    wanted = _find_required_files(view)
     if wanted is None:
         return
     folder = view.files.accuracy.folder / wanted.folder

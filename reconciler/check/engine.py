@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from msgspec import Struct
-from msgspec.structs import replace
 
-from reconciler.check.accuracy import FILES_RULE, has_required_files
+from reconciler.check.accuracy import has_required_files, question_removed_files
 from reconciler.check.cell_formats import choose_cell_format, find_cell_format, read_facts
 from reconciler.check.presence import BENCHMARK_RULES, BenchmarkView
 from reconciler.check.structure import ROOT_RULES, SUBMITTER_RULES, SURVEY_RULES
@@ -180,16 +179,8 @@ def _check(
     with pause_collector():
         findings = TreeWalk(levels, remember, origin, progress).find(surveys)
     if not cells_with_files:
-        findings = _question_removed_files(findings)
+        findings = question_removed_files(findings)
     return make_report(surveys, path, closed, facts, findings)
-
-
-def _question_removed_files(found: list[TreeFinding]) -> list[TreeFinding]:
-    """Turn missing images and videos of several submitters into questions: the published rounds do not contain any."""
-    if len({finding.submitter for finding in found if finding.rule.id == FILES_RULE}) < 2:
-        return found
-    doubt = "no submitter of this tree has such files: were they removed for its publication?"
-    return [replace(f, complaint=replace(f.complaint, doubt=doubt)) if f.rule.id == FILES_RULE else f for f in found]
 
 
 def make_report(

@@ -96,7 +96,7 @@ pack_tensorrt() {
 stand_ins() { # LIBRARIES FOLDER
     local library
     for library in libcublas.so.12 libcublasLt.so.12 libcudnn.so.8; do
-        { readelf -Ws --dyn-syms "$1"/libnvinfer*.so.8 "$1"/libnv*parser*.so.8; } | sed -n "s/.* UND \([A-Za-z0-9_]*\)@$library.*/\1/p" | sort -u |
+        readelf -Ws --dyn-syms "$1"/libnvinfer*.so.8 "$1"/libnv*parser*.so.8 | sed -n "s/.* UND \([A-Za-z0-9_]*\)@$library.*/\1/p" | sort -u |
             sed '1i #include <stdlib.h>' | sed '2,$s/.*/int &(void) { abort(); }/' > stand-in.c
         echo "$library { global: *; };" > stand-in.map
         gcc -shared -fPIC "-Wl,-soname,$library,--version-script=stand-in.map" -o "$2/$library" stand-in.c

@@ -165,6 +165,7 @@ def quantized(
             _keep(ranges, kept)
         finished = load(result)
         remove_marks(finished)
+        resize_unquantized(finished)
         scales = quantize_inputs(finished) if wanted.input_scale else {}
         tensors = len(json.loads(ranges.read_text(encoding="utf-8")).get("data", {}))
         save(finished, model)
@@ -308,6 +309,18 @@ def remove_marks(model: Any) -> None:
         graph.node.remove(node)
 
 
+def resize_unquantized(model: Any) -> None:
+    """Let each Resize read its input before quantization.
+
+    TensorRT 8.6 moves a Q/DQ pair before a Resize behind it, and has no int8 kernel for Resize.
+    """
+    makers = {output: node for node in model.graph.node for output in node.output}
+    for node in model.graph.node:
+        dequantize = makers.get(node.input[0]) if node.op_type == "Resize" else None
+        if dequantize is not None and dequantize.op_type == "DequantizeLinear":
+            node.input[0] = makers[dequantize.input[0]].input[0]
+
+
 def drop_identities(model: Any) -> None:
     """Drop every Identity before marking, except those that produce an output of the model."""
     graph = model.graph
@@ -345,7 +358,9 @@ def _users(graph: Any, name: str) -> Iterator[Any]:
 
 def _other_branch(node: Any, makers: Mapping[str, Any], weights: Set[str]) -> int | None:
     """Find the input of a sum that does not come directly from a kernel that could fuse the sum; None if there is no
-    such input."""
+    such input, or if it comes from a Resize (see resize_unquantized)."""
+    if any(name in makers and makers[name].op_type == "Resize" for name in node.input):
+        return None
     match [_from_kernel(name, makers, weights) for name in node.input]:
         case [True, _]:
             return 1

@@ -25,7 +25,7 @@ from harness.quantization import (  # noqa: E402
 )
 from harness.quantization.calibrating import change_precision  # noqa: E402
 from harness.quantization.comparing import compared, compute_outputs, compute_ratio, scale_samples  # noqa: E402
-from tests.gpu import bert, resnet  # noqa: E402
+from tests.gpu import bert, resnet, retinanet  # noqa: E402
 from tests.unit.harness.children import Children  # noqa: E402
 
 SIDE = 32
@@ -158,6 +158,21 @@ def test_attention_is_quantized_too(tmp_path: Path) -> None:
     assert all(set(graph.before(node)) == {"DequantizeLinear"} for node in graph.of("MatMul"))
     assert made["residual_sums"] == 2
     assert compared(plain, path, samples, lambda outputs: outputs[0].argmax(axis=-1))["signal_to_noise_db"][0] > 15
+
+
+def test_a_resize_reads_its_input_unquantized(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    retinanet.export(path, [1, 1, 1, 1], 64)
+    samples = {"images": np.random.default_rng(4).standard_normal((2, 3, 64, 64), dtype=np.float32)}
+    change_precision(path, {"precision": "int8"}, samples, Counter(tmp_path / "counter"))
+    graph = Graph(path)
+    assert len(graph.of("Resize")) == 2
+    for node in graph.of("Resize"):
+        assert graph.before(node)[0] in ("Conv", "Add")
+        (total,) = (other for other in graph.of("Add") if node.output[0] in other.input)
+        assert sorted(graph.before(total)) == ["Conv", "Resize"]
+    for node in graph.of("Conv"):
+        assert graph.before(node)[0] == "DequantizeLinear"
 
 
 @pytest.mark.parametrize(

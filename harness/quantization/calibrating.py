@@ -209,6 +209,7 @@ def prepare(model: Path, prepared: Path, wanted: WantedPrecision) -> int:
     quant_pre_process(str(model), str(prepared), skip_symbolic_shape=True, save_as_external_data=False)
     loaded = load(prepared)
     drop_identities(loaded)
+    separate_weights(loaded)
     sums = mark_residuals(loaded) if wanted.residuals else 0
     save(loaded, prepared)
     return sums
@@ -331,6 +332,22 @@ def drop_identities(model: Any) -> None:
                 if name == node.output[0]:
                     other.input[position] = node.input[0]
         graph.node.remove(node)
+
+
+def separate_weights(model: Any) -> None:
+    """Give each convolution and matrix product its own copy of a weight that several use.
+
+    TensorRT 8.6 does not fold the Q/DQ pair of a shared weight into its users, which then compute in fp32.
+    """
+    weights = {tensor.name: tensor for tensor in model.graph.initializer}
+    taken = set[str]()
+    for number, node in enumerate(node for node in model.graph.node if node.op_type in KINDS):
+        for position, name in enumerate(node.input):
+            if name in weights and name in taken:
+                copy = model.graph.initializer.add()
+                copy.CopyFrom(weights[name])
+                copy.name = node.input[position] = f"{name}_copy_{number}"
+            taken.add(name)
 
 
 def quantize_inputs(model: Any) -> dict[str, float]:

@@ -160,9 +160,10 @@ def test_attention_is_quantized_too(tmp_path: Path) -> None:
     assert compared(plain, path, samples, lambda outputs: outputs[0].argmax(axis=-1))["signal_to_noise_db"][0] > 15
 
 
-def test_a_resize_reads_its_input_unquantized(tmp_path: Path) -> None:
+def test_a_pyramid_resizes_unquantized_and_its_heads_share_no_weights(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     retinanet.export(path, [1, 1, 1, 1], 64)
+    plain = Path(shutil.copy(path, tmp_path / "plain.onnx"))
     samples = {"images": np.random.default_rng(4).standard_normal((2, 3, 64, 64), dtype=np.float32)}
     change_precision(path, {"precision": "int8"}, samples, Counter(tmp_path / "counter"))
     graph = Graph(path)
@@ -171,8 +172,10 @@ def test_a_resize_reads_its_input_unquantized(tmp_path: Path) -> None:
         assert graph.before(node)[0] in ("Conv", "Add")
         (total,) = (other for other in graph.of("Add") if node.output[0] in other.input)
         assert sorted(graph.before(total)) == ["Conv", "Resize"]
-    for node in graph.of("Conv"):
-        assert graph.before(node)[0] == "DequantizeLinear"
+    convolutions = graph.of("Conv")
+    assert {graph.before(node)[0] for node in convolutions} == {"DequantizeLinear"}
+    assert len({node.input[1] for node in convolutions}) == len(convolutions)
+    assert compared(plain, path, samples, lambda outputs: outputs[0].argmax(axis=-1))["signal_to_noise_db"][0] > 15
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,9 @@ One mistake can appear in many cells and files, but a reviewer wants to read abo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import takewhile
 
 from msgspec import Struct
 
@@ -299,7 +301,7 @@ _SEVERITIES = tuple(Severity)
 
 class FoldedCell(Struct, frozen=True):
     """Cells with identical findings: accuracy variants of a benchmark, or one set of logs published under several
-    system names. ``shown``: llama2-70b-{99,99.9} for variants; shared logs are joined with =."""
+    system names or scenarios. ``shown``: closed/sys/llama2-70b-{99,99.9}/Offline."""
 
     shown: str
     cells: tuple[str, ...]
@@ -362,21 +364,28 @@ def fold_cells(submitter: str, cells: Iterable[str], logs: Mapping[tuple[str, st
     for members in twins.values():
         digest = logs.get((submitter, members[0]), "")
         renamed.setdefault(digest or f"cell {members[0]}", []).append(members)
-    folded = [
-        FoldedCell(" = ".join(map(_show_twins, groups)), tuple(cell for members in groups for cell in members))
-        for groups in renamed.values()
-    ]
+    groups = [[cell for members in group for cell in members] for group in renamed.values()]
+    folded = [FoldedCell(_join_cells(cells), tuple(cells)) for cells in groups]
     return tuple(sorted(folded, key=lambda item: item.shown))
 
 
-def _show_twins(cells: Sequence[str]) -> str:
-    """Return closed/sys/bert-{99,99.9}/Offline for two cells that differ only in their accuracy variant."""
-    if len(cells) == 1:
-        return cells[0]
-    parts = cells[0].split("/")
-    family = strip_variant(parts[2])
-    variants = [cell.split("/")[2].removeprefix(family).removeprefix("-") for cell in cells]
-    return "/".join([*parts[:2], f"{family}-{{{','.join(sorted(variants))}}}", *parts[3:]])
+def _join_cells(cells: Sequence[str]) -> str:
+    """Return closed/sys/bert-{99,99.9}/Offline for cells that are all combinations of some parts; others are joined
+    with =."""
+    parts = [cell.split("/") for cell in cells]
+    choices = [sorted(set(column)) for column in zip(*parts, strict=False)]
+    if len({len(row) for row in parts}) > 1 or math.prod(map(len, choices)) != len(cells):
+        return " = ".join(cells)
+    return "/".join(map(_join_choices, choices))
+
+
+def _join_choices(choices: Sequence[str]) -> str:
+    """Return bert-{99,99.9} for bert-99 and bert-99.9."""
+    if len(choices) == 1:
+        return choices[0]
+    words = zip(*(choice.split("-")[:-1] for choice in choices), strict=False)
+    shared = "".join(f"{one[0]}-" for one in takewhile(lambda one: len(set(one)) == 1, words))
+    return f"{shared}{{{','.join(choice.removeprefix(shared) for choice in choices)}}}"
 
 
 def _read_log_digests(facts: Sequence[Facts]) -> dict[tuple[str, str], str]:

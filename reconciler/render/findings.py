@@ -32,10 +32,9 @@ def render_causes_text(report: TreeReport, *, limit: int | None = _CELLS, paint:
         first = members[0]
         cells = sum(len(member.cells) for member in members)
         findings = sum(len(member.findings) for member in members)
-        lines.append(
-            f"{number:3}. {paint(first.severity.value, TONES[first.severity])} {paint(first.title, Tone.HEADING)}"
-            f": {show_count(len(members), 'submitter')}, {show_count(cells, 'cell')}, {show_count(findings, 'finding')}"
-        )
+        counts = ", ".join(map(show_count, (len(members), cells, findings), ("submitter", "cell", "finding")))
+        severity = paint(first.severity.value, TONES[first.severity])
+        lines.append(f"{number:3}. {severity}: {paint(first.title, Tone.HEADING)} ({counts})")
         for member in members:
             lines += _submitter(member, limit)
         lines.append(f"     rule: {first.cause.rule}")
@@ -46,8 +45,9 @@ def render_causes_text(report: TreeReport, *, limit: int | None = _CELLS, paint:
 def _submitter(group: CauseGroup, limit: int | None) -> list[str]:
     shown = group.cells[:limit]
     more = len(group.cells) - len(shown)
-    names = ", ".join(cell.shown or "the tree" for cell in shown)
-    lines = [f"     {group.submitter or 'the tree'}: {names}{f' and {more:,} more' if more else ''}"]
+    names = ", ".join(cell.shown for cell in shown if cell.shown)
+    names += f" and {more:,} more" if more else ""
+    lines = [f"     {group.submitter or 'the tree'}{names and f': {names}'}"]
     complaint = group.findings[0].complaint
     other = f" ({complaint.other})" if complaint.other else ""
     lines.append(f"       {complaint.place}: {complaint.found}; expected {complaint.wanted}{other}")

@@ -307,15 +307,15 @@ def fold_systemic(findings: Iterable[TreeFinding], facts: Sequence[Facts]) -> tu
         for group in _group_by_kind(explained, about, folded, own):
             if len(group.results) >= _FEWEST:
                 common = group.findings[0].complaint.common
-                _fold(group, f"the {show_count(len(own), 'result')} of {name}", name, folded, common)
+                _fold(group, len(own), name, name, folded, common)
     for name, own in of_round.items():
         for group in _group_by_kind(found, results, folded, own):
             if len(group.results) * _PART > len(own) and len(group.results) >= _FEWEST and len(group.submitters) > 1:
-                _fold(group, f"{show_count(len(own), 'result')} of {name}", "", folded)
+                _fold(group, len(own), name, "", folded)
     for name, own in of_submitter.items():
         for group in _group_by_kind(found, results, folded, own):
             if len(group.results) == len(own) >= _FEWEST:
-                _fold(group, f"the {show_count(len(own), 'result')} of {name}", name, folded)
+                _fold(group, len(own), name, name, folded)
     # Each question once, in the position of its first member.
     kept = (folded.get(id(finding), finding) for finding in found)
     return tuple({id(finding): finding for finding in kept}.values())
@@ -354,11 +354,17 @@ def _group_by_kind(
     return groups.values()
 
 
-def _fold(group: _Group, of: str, submitter: str, folded: dict[int, TreeFinding], common: str = "") -> None:
+def _fold(
+    group: _Group, results: int, of: str, submitter: str, folded: dict[int, TreeFinding], common: str = ""
+) -> None:
+    """``results``: of the round or submitter ``of``."""
     first = group.findings[0]
-    cells = list(dict.fromkeys(f"{item.submitter} {item.cell}" for item in group.findings))
+    cells = list(
+        dict.fromkeys(f"{'' if submitter else item.submitter} {item.cell}".lstrip() for item in group.findings)
+    )
     more = f" and {len(cells) - _SHOWN:,} more" if len(cells) > _SHOWN else ""
-    count = f"{len(group.results):,} of {of}"
+    share = "all" if len(group.results) == results else f"{len(group.results):,} of the"
+    count = f"{share} {show_count(results, 'result')} of {of}"
     whose = "these results" if submitter else "results of this round"
     complaint = Complaint(
         first.complaint.place,

@@ -26,6 +26,17 @@ def test_twins_are_reported_once() -> None:
     assert set(folded[2].cells) == {"closed/s/bert-99.9/Offline", "closed/s/bert-99/Offline"}
 
 
+def test_cells_with_one_log_are_reported_once() -> None:
+    logs = dict.fromkeys(
+        [("Acme", f"closed/{system}/rgat/{name}") for system in "ab" for name in ("Offline", "Server")], "#"
+    )
+    cells = [cell for _, cell in logs]
+    assert [item.shown for item in fold_cells("Acme", cells, logs)] == ["closed/{a,b}/rgat/{Offline,Server}"]
+    assert [item.shown for item in fold_cells("Acme", cells[1:3], logs)] == [
+        "closed/a/rgat/Server = closed/b/rgat/Offline"
+    ]
+
+
 def test_errors_come_first_by_cause_and_questions_last() -> None:
     found = [
         finding("user-conf.contradicts", "closed/a/b/Offline", mechanism="conf-estimate"),

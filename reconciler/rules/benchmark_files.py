@@ -17,6 +17,7 @@ from msgspec import Struct, convert, field
 
 from harness import catalog
 from reconciler.errors import ReconcilerError
+from reconciler.rules.benchmark_facts import find_benchmark_facts, load_benchmark_facts
 from reconciler.storage.documents import parse_yaml_mapping
 
 _FOLDER = Path(catalog.__file__).parent / "benchmarks"
@@ -99,8 +100,8 @@ class SourceFile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class BenchmarkFiles(Struct, frozen=True, kw_only=True):
-    """Source files of one benchmark. ``folder``: its code folder. ``datasets`` and ``models``: default locations for a
-    spec without a path; the first that exists is used."""
+    """Source files of one benchmark. ``folder``: its code folder. ``names``: those in a spec. ``datasets`` and
+    ``models``: default locations for a spec without a path; the first that exists is used."""
 
     folder: str
     names: tuple[str, ...]
@@ -116,20 +117,24 @@ class BenchmarkFiles(Struct, frozen=True, kw_only=True):
 @cache
 def load_benchmark_files() -> Mapping[str, BenchmarkFiles]:
     """Load the files of each benchmark by its first name, in name order."""
-    found = (_parse(path) for path in _FOLDER.glob(f"*/{_FILE}"))
+    found = filter(None, (_load(code) for code in load_benchmark_facts()))
     return {item.name: item for item in sorted(found, key=lambda item: item.name)}
 
 
 def find_benchmark_files(*names: str) -> BenchmarkFiles | None:
     """Find a benchmark by any of its names or its code name; the first known one of ``names`` wins."""
-    known = load_benchmark_files().values()
-    return next((item for name in names for item in known if name in (*item.names, item.folder)), None)
+    known = filter(None, map(find_benchmark_facts, names))
+    return next(filter(None, (_load(facts.code) for facts in known)), None)
 
 
-def _parse(path: Path) -> BenchmarkFiles:
+@cache
+def _load(code: str) -> BenchmarkFiles | None:
+    path, facts = _FOLDER / code / _FILE, find_benchmark_facts(code)
+    if facts is None or not path.is_file():
+        return None
     values = parse_yaml_mapping(path.read_bytes()).values
     files = [_arrange_file(item) for item in values["files"]]
-    return convert({**values, "folder": path.parent.name, "files": files}, BenchmarkFiles)
+    return convert({**values, "folder": code, "names": tuple(facts.names), "files": files}, BenchmarkFiles)
 
 
 def _arrange_file(written: Mapping[str, Any]) -> dict[str, Any]:

@@ -55,7 +55,7 @@ def drop_unneeded_builds(walk: ComparisonState) -> None:
         due = (walk.changes[user].how is Work.MAKE for user in users.get(address, ()) if user in walk.changes)
         if address in walk.changes and not any(due):
             del walk.changes[address]
-            if before := walk.recorded.done(instead.key.before):
+            if before := walk.recorded.list_done(instead.key.before):
                 walk.used[address] = before[-1]
 
 
@@ -68,9 +68,9 @@ def judge_acceptance(acceptance: Acceptance, desired: Desired, recorded: Recorde
     if any(now.get(address) not in (key.before, key.after) for address, key in in_force.items()):
         return AcceptanceStatus.CHANGED
     measured = {address: key for address, key in in_force.items() if address.kind not in BUILT}
-    if all(recorded.done(now[address]) for address in measured):
+    if all(recorded.list_done(now[address]) for address in measured):
         return AcceptanceStatus.MEASURED  # also if the change was reverted
-    if not all(recorded.done(key.after) or recorded.done(key.before) for key in measured.values()):
+    if not all(recorded.list_done(key.after) or recorded.list_done(key.before) for key in measured.values()):
         return AcceptanceStatus.CHANGED
     return AcceptanceStatus.IN_FORCE
 
@@ -137,7 +137,7 @@ def _make_key(
 ) -> AcceptedKey | None:
     """Return the accepted key of a resource; None if no earlier record could replace it."""
     done = [s for s in recorded.by_address.get(resource.address, ()) if s.id == change.previous]
-    if not done or done[-1].key == resource.key or not recorded.done(done[-1].key):
+    if not done or done[-1].key == resource.key or not recorded.list_done(done[-1].key):
         return None
     own = (item for item in explain(change) if item.upstream is None)
     inputs = {i.name: AcceptedInput(i.before, i.after, str(i.origin)) for i in own}

@@ -133,7 +133,7 @@ class Comparison(ComparisonState):
     # -- built resources -----------------------------------------------------------------------------------------
 
     def compare_artifact(self, resource: Resource) -> None:
-        done = self.recorded.done(resource.key)
+        done = self.recorded.list_done(resource.key)
         if not done:
             self.plan_creation(resource)
             return
@@ -156,7 +156,7 @@ class Comparison(ComparisonState):
 
     def compare_service(self, resource: Resource) -> None:
         """Plan to start a server that never ran with this key. ``plan_needs`` starts any other that a run needs."""
-        done = self.recorded.done(resource.key)
+        done = self.recorded.list_done(resource.key)
         if done:
             self.used[resource.address] = done[-1]
         else:

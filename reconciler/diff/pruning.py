@@ -32,7 +32,7 @@ class Prunable(Struct, frozen=True):
     def empty(self) -> bool:
         return not (self.records or self.files or self.cells)
 
-    def shares(self) -> tuple[tuple[str, int, int], ...]:
+    def list_shares(self) -> tuple[tuple[str, int, int], ...]:
         """Return (noun, number to delete, total) for records, stored files and rendered cells."""
         return (
             ("record", len(self.records), self.all_records),

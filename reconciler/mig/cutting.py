@@ -195,18 +195,18 @@ def list_cuts(hardware: Hardware, gpus: Sequence[GpuHere]) -> tuple[Cut, ...]:
             f"GPU {whole.index} ({whole.name}) does not support MIG", fix="remove hardware.mig from the spec"
         )
     missing = Counter(hardware.slices) - Counter(part.profile for gpu in named for part in gpu.slices)
-    room = {gpu: (gpu.most or _ROOM) - sum(_width(part.profile) for part in gpu.slices) for gpu in named}
+    room = {gpu: (gpu.most or _ROOM) - sum(_read_width(part.profile) for part in gpu.slices) for gpu in named}
     found = []
-    for profile in sorted(missing.elements(), key=lambda profile: (-_width(profile), profile)):
+    for profile in sorted(missing.elements(), key=lambda profile: (-_read_width(profile), profile)):
         if "c." in profile:
             fix = "create it by hand with `nvidia-smi mig -cgi … -cci …`"
             raise ReconcilerError(f"{profile} is a part of a slice, which is not supported", fix=fix)
-        gpu = next((gpu for gpu in named if room[gpu] >= _width(profile)), None)
+        gpu = next((gpu for gpu in named if room[gpu] >= _read_width(profile)), None)
         if gpu is None:
             here = write_slices(part.profile or "unnamed slice" for each in named for part in each.slices) or "nothing"
             problem = f"no room for {write_slices(missing.elements())}: {here} already exists"
             raise ReconcilerError(problem, fix="remove other slices, or declare fewer")
-        room[gpu] -= _width(profile)
+        room[gpu] -= _read_width(profile)
         found.append(Cut(gpu, profile))
     return tuple(found)
 
@@ -230,7 +230,7 @@ def list_joins(journal: SliceJournal, gpus: Sequence[GpuHere]) -> list[list[str]
     return [*commands, *(write_switch(gpu, on=False) for gpu in switched if gpu.mig)]
 
 
-def _width(profile: str) -> int:
+def _read_width(profile: str) -> int:
     """Return the compute width with which the profile begins. 1, the minimum, if the driver does not name the profile:
     the tool rejects slices without room."""
     width = profile.rpartition("c.")[2].partition("g.")[0]

@@ -253,7 +253,7 @@ def verify_scores(view: CellView) -> Complaints:
         read = view.files.read_text(view.files.tests[test], VERIFY_PERFORMANCE)
         for line, which, said in _read_scores(read):
             of = view.performance if which in _PUBLISHED else run
-            logged = _read_score(of) if of is not None else None
+            logged = number(of.log, find_score_key(of.log)) if of is not None else None
             if of is None or logged is None or _agrees(said, logged, of.log.scenario):
                 continue
             key = find_score_key(of.log)
@@ -368,12 +368,9 @@ def verify_hashes(view: CellView) -> Complaints:
 def verify_one_hash(view: CellView) -> Complaints:
     """The file states two different SHA-256 of one log. One is of another log, or of this one after truncation. A
     warning, because this proves nothing."""
-    for read in (view.files.accuracy_text, *_list_accuracy_texts(view)):
+    tests = (view.files.read_text(folder / "accuracy", ACCURACY_TEXT) for folder in view.files.tests.values())
+    for read in (view.files.accuracy_text, *tests):
         yield from _deny_second_hash(read)
-
-
-def _list_accuracy_texts(view: CellView) -> Iterator[Read[str]]:
-    return (view.files.read_text(folder / "accuracy", ACCURACY_TEXT) for folder in view.files.tests.values())
 
 
 def _deny_second_hash(read: Read[str]) -> Complaints:
@@ -401,10 +398,6 @@ def _read_scores(read: Read[str]) -> Iterator[tuple[int, str, Decimal]]:
     for line, text in enumerate((read.value or "").split("\n"), start=1):
         if (found := _SCORE.match(text.strip())) and (value := parse_decimal(found["value"])) is not None:
             yield line, found["which"].lower(), value
-
-
-def _read_score(run: RunView) -> Decimal | None:
-    return number(run.log, find_score_key(run.log))
 
 
 def _agrees(said: Decimal, logged: Decimal, scenario: str) -> bool:

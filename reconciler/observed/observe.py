@@ -136,11 +136,11 @@ def _list_needed(desired: Desired, recorded: Recorded, also: frozenset[str]) -> 
 def find_unlike_systems(systems: Mapping[str, SystemSettings], reached: ProbedNodes) -> dict[str, Obstacle]:
     """Return the declared systems that are neither this machine nor the nodes that their launcher reached, with the
     reason."""
-    found = {name: _find_difference(system, reached) for name, system in systems.items()}
+    found = {name: _find_unlike_system(system, reached) for name, system in systems.items()}
     return {name: obstacle for name, obstacle in found.items() if obstacle is not None}
 
 
-def _find_difference(settings: SystemSettings, reached: ProbedNodes) -> Obstacle | None:
+def _find_unlike_system(settings: SystemSettings, reached: ProbedNodes) -> Obstacle | None:
     """Return why the machine is not the declared one. Nodes that were never probed are assumed to match: the first pass
     with work there probes them."""
     if settings.is_queued:

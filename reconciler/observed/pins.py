@@ -121,13 +121,13 @@ def collect_recorded_pins(needed: Iterable[Pin], recorded: Recorded, committed: 
 
 def _find_recorded(pin: Pin, recorded: Recorded) -> str | None:
     if pin.name.startswith((_HARNESS, _CLIENT)):
-        return _find_last(recorded.by_address.get(_find_user(pin), ()), pin.name)
+        return _find_last(recorded.by_address.get(_find_code_user(pin), ()), pin.name)
     if pin.name not in _KIND:
         return None
     return _find_last(recorded.by_address.get(Address(_KIND[pin.name], pin.owner), ()), _NAME[pin.name])
 
 
-def _find_user(pin: Pin) -> Address:
+def _find_code_user(pin: Pin) -> Address:
     """Return the resource whose record has the digest of a command's code: the one that the command makes, starts or
     runs."""
     if pin.name.startswith(f"{BUILD}."):

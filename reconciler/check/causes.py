@@ -331,7 +331,7 @@ def group_by_cause(findings: Iterable[TreeFinding], facts: Sequence[Facts]) -> t
     for finding in findings:
         note = finding.severity is Severity.NOTE
         grouped.setdefault((find_cause(finding).id, note, finding.submitter), []).append(finding)
-    logs = {(item.submitter, item.cell): dict(item.digests).get("performance", "") for item in facts}
+    logs = _read_log_digests(facts)
     groups = [
         CauseGroup(find_cause(members[0]), submitter, tuple(members), _fold(submitter, members, logs))
         for (_, _, submitter), members in grouped.items()
@@ -377,3 +377,7 @@ def _show_twins(cells: Sequence[str]) -> str:
     family = strip_variant(parts[2])
     variants = [cell.split("/")[2].removeprefix(family).removeprefix("-") for cell in cells]
     return "/".join([*parts[:2], f"{family}-{{{','.join(sorted(variants))}}}", *parts[3:]])
+
+
+def _read_log_digests(facts: Sequence[Facts]) -> dict[tuple[str, str], str]:
+    return {(item.submitter, item.cell): dict(item.digests).get("performance", "") for item in facts}

@@ -65,7 +65,7 @@ def check_errors(view: CellView) -> Complaints:
 
 
 @rule("accuracy.audit", "no audit.config was used", sources=(OURS,))
-def audit(view: CellView) -> Complaints:
+def check_audit_config(view: CellView) -> Complaints:
     """A run with settings from an audit.config is a compliance run."""
     if view.accuracy is not None:
         yield from check_audit_absent(view.accuracy)
@@ -79,7 +79,7 @@ def check_samples(view: CellView) -> Complaints:
     wanted = parse_number(view.find_rule("exact_accuracy_sample_count"))
     if run is None or wanted is None:
         return
-    key = count_key(run)
+    key = find_count_key(run)
     found = number(run.log, key)
     if found != wanted:
         yield Complaint(
@@ -91,7 +91,7 @@ def check_samples(view: CellView) -> Complaints:
         )
 
 
-def count_key(run: RunView) -> str:
+def find_count_key(run: RunView) -> str:
     logged = keys.EFFECTIVE_ACCURACY_SAMPLE_COUNT
     return logged if run.log.find_line_number(logged) else keys.QSL_REPORTED_TOTAL_COUNT
 
@@ -126,12 +126,13 @@ def _check_bars(view: CellView, metrics: Set[str]) -> Complaints:
     for check in check_bars(report, known):
         if check.measured is None:
             place = Place(content.file)
-            yield Complaint(place, f"no line states {check.bar.metric}", _bar(check.bar), fix=_RESCORE)
+            yield Complaint(place, f"no line states {check.bar.metric}", _show_bar(check.bar), fix=_RESCORE)
         elif not check.met:
-            yield Complaint(Place(content.file, check.line), f"{check.bar.metric} {check.measured}", _bar(check.bar))
+            place = Place(content.file, check.line)
+            yield Complaint(place, f"{check.bar.metric} {check.measured}", _show_bar(check.bar))
 
 
-def _bar(bar: Bar) -> str:
+def _show_bar(bar: Bar) -> str:
     ends = [f"at least {bar.least}"] if bar.least is not None else []
     return " and ".join([*ends, *([f"at most {bar.most}"] if bar.most is not None else [])])
 
@@ -181,12 +182,12 @@ def check_log_size(view: CellView) -> Complaints:
 
 
 @rule("accuracy.hash-of-log", "the hash matches the log", sources=("submission rules: truncation", OURS))
-def hash_of_log(view: CellView) -> Complaints:
+def check_log_hash(view: CellView) -> Complaints:
     """Compare the hash with the published log if that is complete, or with the archived original if there is an
     archive."""
     content = view.files.accuracy_text
     report = parse_accuracy(content.value or "", (), content.file)
-    answers = _answers(view, view.files.accuracy.folder)
+    answers = _read_answers(view, view.files.accuracy.folder)
     if not report.hash or answers is None:
         return
     place, log = Place(report.file, report.hash_line), Place(f"{view.files.accuracy.folder.shown}/{ACCURACY_LOG}")
@@ -194,7 +195,7 @@ def hash_of_log(view: CellView) -> Complaints:
     if not answers.truncated:
         if report.hash.lower() not in answers.list_hashes():
             yield Complaint(
-                place, f"hash={_short(report.hash)}", f"{_short(own)}, the log's hash", other=log, fix=_RESCORE
+                place, f"hash={_shorten(report.hash)}", f"{_shorten(own)}, the log's hash", other=log, fix=_RESCORE
             )
     elif report.hash.lower() == own:
         cause = "the hash was computed after truncation, such as by a second truncation"
@@ -204,21 +205,21 @@ def hash_of_log(view: CellView) -> Complaints:
         wanted = "the hash of the complete log"
         yield Complaint(place, "the hash of the truncated log", wanted, cause=cause, other=log, severity=mild)
     elif not is_digest(report.hash):
-        yield Complaint(place, f"hash={_short(report.hash)}", "a SHA-256: 64 hexadecimal digits")
+        yield Complaint(place, f"hash={_shorten(report.hash)}", "a SHA-256: 64 hexadecimal digits")
     elif view.original is not None:
-        yield from _archived(view, report.hash.lower(), answers.data, place, log)
+        yield from _compare_archived(view, report.hash.lower(), answers.data, place, log)
 
 
-def _answers(view: CellView, folder: Folder) -> CachedAnswers | None:
+def _read_answers(view: CellView, folder: Folder) -> CachedAnswers | None:
     found = view.files.read_answers(folder)
     return found if found is not None and len(found.data) <= _WHOLE else None
 
 
-def _archived(view: CellView, digest: str, data: bytes, place: Place, log: Place) -> Complaints:
+def _compare_archived(view: CellView, digest: str, data: bytes, place: Place, log: Place) -> Complaints:
     assert view.original is not None
     path = view.original(digest)
     if path is None:
-        yield Complaint(place, f"hash={_short(digest)}", "the hash of an accuracy log in the archive", fix=_RESCORE)
+        yield Complaint(place, f"hash={_shorten(digest)}", "the hash of an accuracy log in the archive", fix=_RESCORE)
         return
     rule = view.ruleset.accuracy_log
     with path.open("rb") as stream:
@@ -230,7 +231,7 @@ def _archived(view: CellView, digest: str, data: bytes, place: Place, log: Place
         yield Complaint(log, "other content than the log with this hash", "its truncated form", other=place)
 
 
-def _short(digest: str) -> str:
+def _shorten(digest: str) -> str:
     return digest if len(digest) <= 16 else f"{digest[:12]}…"
 
 
@@ -274,7 +275,7 @@ def _complain_of_files(view: CellView, *, beyond: bool) -> Complaints:
     folder = view.files.accuracy.folder / wanted.folder
     there = {name.rpartition(".")[0] or name for name in folder.list_files()}
     run = view.accuracy
-    count = None if run is None else number(run.log, count_key(run))
+    count = None if run is None else number(run.log, find_count_key(run))
     absent = [
         stem
         for stem in wanted.stems
@@ -292,13 +293,13 @@ def check_test_hashes(view: CellView) -> Complaints:
     """The accuracy run and each compliance run have separate logs and hashes. A hash of the test's log after conversion
     to Windows line ends is not detected, because the logs of tests with long answers take megabytes."""
     accuracy = view.files.accuracy.folder
-    digest, line = _hash_in(view, accuracy)
-    log = _answers(view, accuracy)
+    digest, line = _read_hash(view, accuracy)
+    log = _read_answers(view, accuracy)
     text, cut = Place(f"{accuracy.shown}/{ACCURACY_TEXT}", line), view.files.read_whole_answers(accuracy) is None
     for name, test in view.files.tests.items():
         folder = test / "accuracy"
-        theirs, their_line = _hash_in(view, folder)
-        their_log = _answers(view, folder)
+        theirs, their_line = _read_hash(view, folder)
+        their_log = _read_answers(view, folder)
         # The published parts of two logs of long answers may both be from one sample, so the hashes decide.
         differ = bool(cut and digest and theirs and digest != theirs)
         if log and their_log and log.data and log.data == their_log.data and not differ:
@@ -313,7 +314,7 @@ def check_test_hashes(view: CellView) -> Complaints:
         elif digest and digest == theirs and not _names_another(view, folder, digest):
             yield Complaint(
                 Place(f"{folder.shown}/{ACCURACY_TEXT}", their_line),
-                f"hash={_short(theirs)}, that of the accuracy run",
+                f"hash={_shorten(theirs)}, that of the accuracy run",
                 f"the hash of the {name} log",
                 cause="accuracy.txt, or its hash, belongs to the accuracy run",
                 other=text,
@@ -321,7 +322,7 @@ def check_test_hashes(view: CellView) -> Complaints:
         elif digest and their_log and their_log.data and digest.lower() in their_log.own_hashes():
             yield Complaint(
                 text,
-                f"hash={_short(digest)}, that of {name}'s log",
+                f"hash={_shorten(digest)}, that of {name}'s log",
                 "the hash of the accuracy run's log",
                 cause=f"accuracy.txt, or its hash, belongs to the {name} run",
                 other=Place(f"{folder.shown}/{ACCURACY_LOG}"),
@@ -335,7 +336,7 @@ def _names_another(view: CellView, folder: Folder, digest: str) -> bool:
     return any(each != digest.lower() for each in stated)
 
 
-def _hash_in(view: CellView, folder: Folder) -> tuple[str, int]:
+def _read_hash(view: CellView, folder: Folder) -> tuple[str, int]:
     report = parse_accuracy(view.files.read_text(folder, ACCURACY_TEXT).value or "", ())
     return report.hash, report.hash_line
 
@@ -352,14 +353,14 @@ ACCURACY_RULES = (
     check_mode,
     check_ended,
     check_errors,
-    audit,
+    check_audit_config,
     check_samples,
     check_accuracy_bars,
     check_lengths,
     check_number_form,
     check_hash_line,
     check_log_size,
-    hash_of_log,
+    check_log_hash,
     check_extra_files,
     check_extra_samples,
     check_test_hashes,

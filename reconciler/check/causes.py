@@ -280,10 +280,10 @@ def find_cause(finding: TreeFinding) -> Cause:
     itself."""
     rule = finding.rule
     named = _BY_ID.get(finding.complaint.mechanism or rule.cause)
-    return named or Cause(rule.id, rule.title, _name_sources(finding), "an answer of the submitter")
+    return named or Cause(rule.id, rule.title, _join_sources(finding), "an answer of the submitter")
 
 
-def _name_sources(finding: TreeFinding) -> str:
+def _join_sources(finding: TreeFinding) -> str:
     """This project's own statements are not rules of any round."""
     none = "none, a question" if finding.severity is Severity.NOTE else "the files of one result fit each other"
     return ", ".join(source for source in finding.rule.sources if source != _OURS) or none
@@ -338,7 +338,7 @@ def group_by_cause(findings: Iterable[TreeFinding], facts: Sequence[Facts]) -> t
         CauseGroup(find_cause(members[0]), submitter, tuple(members), _fold(submitter, members, logs))
         for (_, _, submitter), members in grouped.items()
     ]
-    return tuple(sorted(groups, key=_order))
+    return tuple(sorted(groups, key=_rank_group))
 
 
 def _fold(
@@ -347,7 +347,7 @@ def _fold(
     return fold_cells(submitter, (finding.cell for finding in findings), logs)
 
 
-def _order(group: CauseGroup) -> tuple[int, int, str, int, str]:
+def _rank_group(group: CauseGroup) -> tuple[int, int, str, int, str]:
     rank = _SEVERITIES.index(group.severity)
     return rank, rank_cause(group.cause), group.cause.id, -len(group.cells), group.submitter.lower()
 

@@ -117,11 +117,8 @@ def find_broken(reads: Iterable[Read[object]]) -> Complaints:
     """Yield files that exist but cannot be read."""
     for found in reads:
         if found.problem:
-            yield Complaint(Place(found.file, found.line), found.problem, "a readable file", cause=_broken(found))
-
-
-def _broken(found: Read[object]) -> str:
-    return "the file was truncated or edited" if found.line else ""
+            cause = "the file was truncated or edited" if found.line else ""
+            yield Complaint(Place(found.file, found.line), found.problem, "a readable file", cause=cause)
 
 
 @rule("files.empty-log", "summaries are LoadGen's", sources=(OURS,))

@@ -39,11 +39,11 @@ def read_facts(view: CellView, conf_target: float | None = None) -> Facts:
         conf_target=make_finite(conf_target),
         validity=run.log.validity if run else "",
         began=start.timestamp() if start else None,
-        digests=_digests(view),
+        digests=_list_digests(view),
     )
 
 
-def _digests(view: CellView) -> tuple[tuple[str, str], ...]:
+def _list_digests(view: CellView) -> tuple[tuple[str, str], ...]:
     once = view.performance is not None and view.performance.log.serves_both
     runs = (run for run in view.files.list_runs() if not (once and run.digest == view.files.performance.digest))
     own = (view.files.performance, *runs) if once else runs
@@ -87,7 +87,7 @@ class LoadGenCells:
         if run is None or rules is None:
             return None, ""
         if run.inferred:
-            return _inferred_metric(view, run)
+            return _infer_metric(view, run)
         if rules.find_ruled_value("metric_key", run.scenario) is None:
             return None, ""
         metric = rules.find_metric(run.scenario)
@@ -95,7 +95,7 @@ class LoadGenCells:
         return (make_finite(found / metric.divisor), metric.unit) if found is not None else (None, "")
 
 
-def _inferred_metric(view: CellView, run: RunView) -> tuple[float | None, str]:
+def _infer_metric(view: CellView, run: RunView) -> tuple[float | None, str]:
     """Infer the metric from another scenario's log: by the rounds' definition, MultiStream is eight times
     SingleStream's estimate."""
     rules, folder, category = view.rules, view.cell.scenario, view.system.category

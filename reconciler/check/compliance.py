@@ -44,19 +44,19 @@ def check_missing(view: CellView) -> Complaints:
 @rule("compliance.files", "the files of a test", sources=(_CHECK, f"{OLD}: file lists"))
 def check_files(view: CellView) -> Complaints:
     """Each test has the logs and verify files that the round lists for it."""
-    for rules, folder in _present(view):
-        wanted = [*rules.files, *(f"accuracy/{name}" for name in sorted(_accuracy_files(view, rules, folder)))]
-        for place, names in _grouped(folder, wanted):
+    for rules, folder in _list_present(view):
+        wanted = [*rules.files, *(f"accuracy/{name}" for name in sorted(_list_accuracy_files(view, rules, folder)))]
+        for place, names in _group_by_folder(folder, wanted):
             yield from cell_files.list_missing(place, names)
 
 
 @rule("compliance.extra", "no other files next to a test's logs", sources=(_CHECK, f"{OLD}: file lists"))
 def check_extra(view: CellView) -> Complaints:
     """The checkers reject unlisted files in the folders of a test's logs."""
-    for rules, folder in _present(view):
+    for rules, folder in _list_present(view):
         if rules.performance_checks:
             yield from cell_files.list_unlisted(folder / _RUN, {SUMMARY, DETAIL, ACCURACY_LOG}, _LISTED_ALONE)
-        listed = _accuracy_files(view, rules, folder)
+        listed = _list_accuracy_files(view, rules, folder)
         if listed:
             yield from cell_files.list_unlisted(folder / "accuracy", listed, _LISTED_ALONE)
 
@@ -64,16 +64,16 @@ def check_extra(view: CellView) -> Complaints:
 @rule("compliance.verdict", "the test is passed", sources=(_CHECK, OLD))
 def check_verdicts(view: CellView) -> Complaints:
     """The verify files state that the test passed, or the test's score matches the accuracy run's."""
-    for rules, folder in _present(view):
+    for rules, folder in _list_present(view):
         for expected in rules.expected:
             read = view.files.read_text(folder, expected.file)
             lines = (read.value or "").splitlines()
             if read.value is None or expected.is_in(lines):
                 continue
             if expected.file == VERIFY_ACCURACY and _CHANGE in rules.limits:
-                yield from _fallback_verdict(view, rules, folder)
+                yield from _check_fallback(view, rules, folder)
             else:
-                place = Place(read.file, _line_of(lines, expected.texts[0]))
+                place = Place(read.file, _find_line(lines, expected.texts[0]))
                 fix = f"repeat {rules.name}, or the run it is compared with"
                 yield Complaint(place, f"no line {expected.texts[0]}", expected.texts[0], fix=fix)
 
@@ -94,18 +94,18 @@ def check_audit_present(view: CellView) -> Complaints:
 
 def list_compliance_runs(view: CellView) -> Iterator[RunView]:
     """Yield the runs of required tests that must follow the rules for a performance run."""
-    for rules, _ in _present(view):
+    for rules, _ in _list_present(view):
         if rules.performance_checks and rules.name in view.test_views:
             yield view.test_views[rules.name]
 
 
-def _present(view: CellView) -> Iterator[tuple[TestRules, Folder]]:
+def _list_present(view: CellView) -> Iterator[tuple[TestRules, Folder]]:
     for test in view.tests:
         if view.rules is not None and test in view.files.tests:
             yield view.rules.find_test(test, view.cell.scenario), view.files.tests[test]
 
 
-def _accuracy_files(view: CellView, rules: TestRules, folder: Folder) -> set[str]:
+def _list_accuracy_files(view: CellView, rules: TestRules, folder: Folder) -> set[str]:
     """Return the exact set of files required in the test's accuracy folder (older submission checker: file lists)."""
     if _CHANGE not in rules.limits:
         return set()
@@ -117,7 +117,7 @@ def _accuracy_files(view: CellView, rules: TestRules, folder: Folder) -> set[str
     return {ACCURACY_LOG, ACCURACY_TEXT} | (set() if passed else {BASELINE, COMPLIANCE})
 
 
-def _fallback_verdict(view: CellView, rules: TestRules, folder: Folder) -> Complaints:
+def _check_fallback(view: CellView, rules: TestRules, folder: Folder) -> Complaints:
     """For nondeterministic systems: the score on the audited samples must match the accuracy run's score on the same
     samples."""
     metrics = tuple(bar.metric for bar in view.rules.list_bars(view.cell.scenario)) if view.rules else ()
@@ -139,7 +139,7 @@ def _fallback_verdict(view: CellView, rules: TestRules, folder: Folder) -> Compl
             return
 
 
-def _grouped(folder: Folder, wanted: list[str]) -> Iterator[tuple[Folder, list[str]]]:
+def _group_by_folder(folder: Folder, wanted: list[str]) -> Iterator[tuple[Folder, list[str]]]:
     groups: dict[str, list[str]] = {}
     for path in map(PurePosixPath, wanted):
         groups.setdefault(str(path.parent), []).append(path.name)
@@ -147,7 +147,7 @@ def _grouped(folder: Folder, wanted: list[str]) -> Iterator[tuple[Folder, list[s
         yield folder if parent == "." else folder / parent, names
 
 
-def _line_of(lines: list[str], wanted: str) -> int:
+def _find_line(lines: list[str], wanted: str) -> int:
     """Return the 1-based number of the line that begins with the same word, or 0."""
     start = wanted.partition(" ")[0].lower()
     return next((n for n, line in enumerate(lines, 1) if line.lower().startswith(start)), 0)

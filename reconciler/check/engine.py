@@ -36,7 +36,7 @@ from reconciler.tree.rule_engine import About, Table, apply_rules
 Origin = Callable[[str], str]  # cell → the spec line that declares it, or ""
 
 
-def _nowhere(_: str) -> str:
+def _find_no_origin(_: str) -> str:
     return ""
 
 
@@ -57,7 +57,7 @@ class TreeWalk(Struct):
 
     rules: LevelRules
     remember: Callable[[CellView], None]
-    origin: Origin = _nowhere
+    origin: Origin = _find_no_origin
     progress: Progress | None = None
     _done: int = 0
     _total: int = 0
@@ -65,18 +65,18 @@ class TreeWalk(Struct):
     def find(self, surveys: Sequence[Survey]) -> list[TreeFinding]:
         """Find all violations in these trees. Cells are counted only if progress is shown."""
         self._total = sum(item.total for item in surveys) if self.progress is not None else 0
-        return [finding for item in surveys for finding in self._tree(item)]
+        return [finding for item in surveys for finding in self._check_survey(item)]
 
-    def _tree(self, item: Survey) -> Iterator[TreeFinding]:
+    def _check_survey(self, item: Survey) -> Iterator[TreeFinding]:
         """Apply the rules from the root down to the cells."""
         about = About("", "", known=item.ruleset.is_known)
         yield from apply_rules(self.rules.survey, item, about)
         if item.root.whole:
             yield from apply_rules(self.rules.root, item.root, about)
         for place in item.root.submitters:
-            yield from self._submitter(item, place)
+            yield from self._check_submitter(item, place)
 
-    def _submitter(self, item: Survey, place: SubmitterPlace) -> Iterator[TreeFinding]:
+    def _check_submitter(self, item: Survey, place: SubmitterPlace) -> Iterator[TreeFinding]:
         files = SubmitterFiles(place, item.ruleset)
         if not place.only:
             about = About(place.submitter, place.division, known=item.ruleset.is_known)
@@ -84,16 +84,16 @@ class TreeWalk(Struct):
         for name in list_if_open(place.list_systems):
             system = files.read_system(name)
             view = SystemView(place, system, item.ruleset)
-            yield from apply_rules(self.rules.system, view, self._about(item, place, f"{place.division}/{name}"))
+            yield from apply_rules(self.rules.system, view, self._make_about(item, place, f"{place.division}/{name}"))
             for benchmark in list_if_open(place.list_benchmarks, name):
-                yield from self._benchmark(item, files, system, benchmark)
+                yield from self._check_benchmark(item, files, system, benchmark)
 
-    def _benchmark(
+    def _check_benchmark(
         self, item: Survey, files: SubmitterFiles, system: SystemFile, benchmark: str
     ) -> Iterator[TreeFinding]:
         official = item.find_official_name(files, benchmark)
         group = BenchmarkView(files.place, system, benchmark, official, item.ruleset)
-        about = self._about(item, files.place, f"{files.place.division}/{system.name}/{benchmark}")
+        about = self._make_about(item, files.place, f"{files.place.division}/{system.name}/{benchmark}")
         if not files.place.only[2:]:
             yield from apply_rules(self.rules.benchmark, group, about)
         for place in list_if_open(files.place.list_scenario_folders, system.name, benchmark):
@@ -101,12 +101,12 @@ class TreeWalk(Struct):
             if self.progress is not None:
                 self.progress(self._done, self._total, str(view.cell))
             with pass_over_closed():
-                yield from self.rules.cell(view, self._about(item, files.place, str(view.cell)))
+                yield from self.rules.cell(view, self._make_about(item, files.place, str(view.cell)))
                 self.remember(view)
             view.forget()
             self._done += 1
 
-    def _about(self, item: Survey, place: SubmitterPlace, cell: str) -> About:
+    def _make_about(self, item: Survey, place: SubmitterPlace, cell: str) -> About:
         return About(place.submitter, cell, self.origin(cell), item.ruleset.is_known)
 
 
@@ -161,7 +161,7 @@ def check_tree(
         if (program := find_program_of_tree(path)) is not None:
             report: TreeReport = program.check(path, lists or PublishedLists())
             return report
-        return _check(survey_tree(path, round_name, original), path, closed, origin or _nowhere, progress)
+        return _check(survey_tree(path, round_name, original), path, closed, origin or _find_no_origin, progress)
 
 
 def _check(

@@ -128,7 +128,7 @@ def check_equal_issue(run: RunView) -> Complaints:
     key = keys.EFFECTIVE_SAMPLE_CONCATENATE_PERMUTATION
     if not read_setting(run, "exact_sample_concatenate_permutation") or read_value(run.log, key) is True:
         return
-    if not (is_unlogged(run.log, key) and _configured(run, key.removeprefix("effective_"))):
+    if not (is_unlogged(run.log, key) and _is_configured(run, key.removeprefix("effective_"))):
         yield Complaint(
             find_at(run.log, key),
             f"sample_concatenate_permutation {show_value(read_value(run.log, key))}",
@@ -143,7 +143,7 @@ def _is_only_set(run: RunView, name: str) -> bool:
     return getattr(ruled, "sources", ()) == ("mlperf.conf",)
 
 
-def _configured(run: RunView, name: str) -> bool:
+def _is_configured(run: RunView, name: str) -> bool:
     files, model = run.cell.files, str(read_setting(run, "model_key") or run.cell.official)
     confs = [read.value for read in (files.mlperf_conf, files.user_conf) if read.value is not None]
     lines = [conf.get_effective(model, run.log.scenario, name) for conf in confs]

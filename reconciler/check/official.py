@@ -116,13 +116,13 @@ def _run(
         status = _wait(child, seconds)
     text = log.read_text(encoding="utf-8", errors="replace")
     verdict = _SUMMARY.search(text)
-    findings = list(_findings(checker, text.replace(f"{tree}/", "").splitlines(), log.name))
+    findings = list(_read_findings(checker, text.replace(f"{tree}/", "").splitlines(), log.name))
     run = OfficialRun(
         checker.name,
         commit,
         -1 if status is None else status,
         verdict["verdict"] if verdict else "crashed",
-        "" if verdict else _cause(text, status, seconds, report.findings),
+        "" if verdict else _explain_failure(text, status, seconds, report.findings),
         str(log),
         tuple(finding.complaint.found for finding in findings if not finding.cell),
     )
@@ -140,7 +140,7 @@ def _wait(child: Child, seconds: float) -> int | None:
     return None
 
 
-def _findings(checker: Checker, lines: Sequence[str], log: str) -> Iterator[TreeFinding]:
+def _read_findings(checker: Checker, lines: Sequence[str], log: str) -> Iterator[TreeFinding]:
     """Yield a finding for each ERROR line. A cell without a result gets a finding only if no line gives the reason."""
     reported: set[tuple[str, str]] = set()
     silent: list[tuple[int, str]] = []
@@ -154,14 +154,14 @@ def _findings(checker: Checker, lines: Sequence[str], log: str) -> Iterator[Tree
             continue
         submitter, cell = find_cell(text)
         reported.add((submitter, cell))
-        yield _finding(checker, submitter, cell, text, Place(log, number))
+        yield _make_finding(checker, submitter, cell, text, Place(log, number))
     for number, text in silent:
         submitter, cell = find_cell(text)
         if not any(name == submitter and cell.startswith(other) for name, other in reported):
-            yield _finding(checker, submitter, cell, text, Place(log, number))
+            yield _make_finding(checker, submitter, cell, text, Place(log, number))
 
 
-def _finding(checker: Checker, submitter: str, cell: str, text: str, place: Place) -> TreeFinding:
+def _make_finding(checker: Checker, submitter: str, cell: str, text: str, place: Place) -> TreeFinding:
     complaint = Complaint(place, text, "no error", severity=Severity.ERROR)
     return TreeFinding(checker.rule, submitter, cell, complaint)
 
@@ -176,7 +176,7 @@ def find_cell(text: str) -> tuple[str, str]:
     return groups["submitter"], "/".join(part for part in parts if part)
 
 
-def _cause(text: str, status: int | None, seconds: float, findings: Sequence[TreeFinding]) -> str:
+def _explain_failure(text: str, status: int | None, seconds: float, findings: Sequence[TreeFinding]) -> str:
     """Return the checker's last lines, and the findings that are known to crash it."""
     if status is None:
         return f"it was stopped after {seconds:.0f} s"

@@ -125,13 +125,13 @@ def check_seeds(run: RunView) -> Complaints:
 @rule("run.duration", "the configured minimum duration", sources=(_PERFORMANCE, OLD), setting=keys.MIN_DURATION)
 def check_least_duration(run: RunView) -> Complaints:
     """The minimum duration configured in LoadGen is at least the round's."""
-    yield from _least(run, keys.EFFECTIVE_MIN_DURATION_MS, "least_min_duration", " ms", "minimum duration ")
+    yield from _check_least(run, keys.EFFECTIVE_MIN_DURATION_MS, "least_min_duration", " ms", "minimum duration ")
 
 
 @rule("run.samples", "the number of loaded samples", sources=(_PERFORMANCE, OLD), setting=keys.PERFORMANCE_SAMPLE_COUNT)
 def check_least_samples(run: RunView) -> Complaints:
     """LoadGen's performance sample count is at least the round's."""
-    yield from _least(run, keys.EFFECTIVE_PERFORMANCE_SAMPLE_COUNT, "least_performance_sample_count", " samples")
+    yield from _check_least(run, keys.EFFECTIVE_PERFORMANCE_SAMPLE_COUNT, "least_performance_sample_count", " samples")
 
 
 @rule(
@@ -145,7 +145,7 @@ def check_samples_per_query(run: RunView) -> Complaints:
     older one does not."""
     if run.scenario != "Offline":
         return
-    for complaint in _least(run, keys.EFFECTIVE_SAMPLES_PER_QUERY, "least_samples_per_query", " samples"):
+    for complaint in _check_least(run, keys.EFFECTIVE_SAMPLES_PER_QUERY, "least_samples_per_query", " samples"):
         bound = run.cell.binds("least_samples_per_query")
         yield complaint if bound else replace(complaint, severity=Severity.NOTE)
 
@@ -155,7 +155,7 @@ def check_early_stopping(run: RunView) -> Complaints:
     """Early stopping is met, even in Offline, where it proves nothing but LoadGen still logs it as met. Rounds before
     early stopping require a number of queries."""
     if not run.cell.binds("early_stopping"):
-        yield from _least(run, keys.EFFECTIVE_MIN_QUERY_COUNT, "least_query_count", " queries")
+        yield from _check_least(run, keys.EFFECTIVE_MIN_QUERY_COUNT, "least_query_count", " queries")
         return
     met = read_value(run.log, keys.EARLY_STOPPING_MET)
     needed = run.scenario != "Offline"
@@ -220,7 +220,7 @@ def check_network_name(run: RunView) -> Complaints:
         )
 
 
-def _least(run: RunView, key: str, limit: str, unit: str, what: str = "") -> Complaints:
+def _check_least(run: RunView, key: str, limit: str, unit: str, what: str = "") -> Complaints:
     least, found = read_demand(run, limit), number(run.log, key)
     if least is not None and (found is None or found < least):
         amount = show_value(read_value(run.log, key))

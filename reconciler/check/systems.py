@@ -55,7 +55,7 @@ def check_fields(view: SystemView) -> Complaints:
     if document is None:
         return
     for field in view.ruleset.system_fields:
-        found = _wrong(field, document)
+        found = _explain_wrong(field, document)
         place = Place(view.system.read.file, view.system.line(field.name))
         if found:
             yield Complaint(place, *found)
@@ -65,18 +65,18 @@ def check_fields(view: SystemView) -> Complaints:
             yield Complaint(place, said, "a whole number as text", severity=None if bound else Severity.WARNING)
 
 
-def _wrong(field: SystemField, document: ResultDocument) -> tuple[str, str] | None:
+def _explain_wrong(field: SystemField, document: ResultDocument) -> tuple[str, str] | None:
     if field.name not in document.values:
         return f"no field {field.name}", "a value" if field.filled else "the field, empty or not"
     found = document.get(field.name)
     if field.filled and not found:
         return f"{field.name} is {show_value(found) or 'empty'}", "a value, as text: the number 0 counts as empty"
-    if field.one_of and not _one_of(field, found):
+    if field.one_of and not _is_allowed(field, found):
         return f"{field.name} is {show_value(found)}", f"one of {', '.join(field.one_of)}"
     return None
 
 
-def _one_of(field: SystemField, found: Any) -> bool:
+def _is_allowed(field: SystemField, found: Any) -> bool:
     """Compare the status in any case, and the system type exactly (submission checker: system check)."""
     if not isinstance(found, str):
         return False

@@ -84,7 +84,7 @@ def _message(found: Prunable) -> str:
 
 
 def _ending(found: Prunable, head: str, *, done: bool, measured: bool) -> str:
-    parts = [f"{gone:,} of {show_count(of, what)}" for what, gone, of in found.shares() if gone]
+    parts = [f"{gone:,} of {show_count(of, what)}" for what, gone, of in found.list_shares() if gone]
     text = f"{'Removed' if done else 'Would remove'} {join_listing(parts)}; no log."
     if not done:
         more = "" if measured else " Records of measurements stay without --measured."
@@ -98,7 +98,7 @@ def _part(found: Prunable) -> dict[str, object]:
         "records": [{"record": s.id, "address": s.address} for s in found.records],
         "files": [{"address": s.address, "name": a.name, "bytes": a.size} for s, a in found.files],
         "cells": found.cells,
-        "of": {what: of for what, _, of in found.shares()},
+        "of": {what: of for what, _, of in found.list_shares()},
     }
 
 

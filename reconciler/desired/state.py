@@ -56,7 +56,7 @@ class Desired(DesiredFacts, frozen=True, kw_only=True):
         for cell, least, gap in ((item.cell, item.least, item.gap) for item in self.sample_demands):
             run = self.by_address[RunAddress(cell, PERFORMANCE).address]
             dataset = next(self.by_address[up] for up in run.upstream if up.kind is Kind.DATASET)
-            made = recorded.done(dataset.key)
+            made = recorded.list_done(dataset.key)
             if made and 0 < made[-1].samples < least:
                 found[gap._replace(message=f"{made[-1].samples:,} samples, as recorded: {gap.message}")] = None
         return tuple(found)

@@ -55,7 +55,7 @@ def drop_unneeded_builds(walk: ComparisonState) -> None:
         due = (walk.changes[user].how is Work.MAKE for user in users.get(address, ()) if user in walk.changes)
         if address in walk.changes and not any(due):
             del walk.changes[address]
-            if before := walk.recorded.done(instead.key.before):
+            if before := walk.recorded.list_done(instead.key.before):
                 walk.used[address] = before[-1]
 
 
@@ -68,9 +68,9 @@ def judge_acceptance(acceptance: Acceptance, desired: Desired, recorded: Recorde
     if any(now.get(address) not in (key.before, key.after) for address, key in in_force.items()):
         return AcceptanceStatus.CHANGED
     measured = {address: key for address, key in in_force.items() if address.kind not in BUILT}
-    if all(recorded.done(now[address]) for address in measured):
+    if all(recorded.list_done(now[address]) for address in measured):
         return AcceptanceStatus.MEASURED  # also if the change was reverted
-    if not all(recorded.done(key.after) or recorded.done(key.before) for key in measured.values()):
+    if not all(recorded.list_done(key.after) or recorded.list_done(key.before) for key in measured.values()):
         return AcceptanceStatus.CHANGED
     return AcceptanceStatus.IN_FORCE
 
@@ -118,39 +118,39 @@ def propose_acceptance(
         if change.reason is Reason.EVIDENCE_DIFFERS:
             refused.append(Refused(f"{resource.address.label}: {change.note}; {_TOGETHER}"))
             continue
-        key = _key(resource, change, recorded, explain)
+        key = _make_key(resource, change, recorded, explain)
         if key is not None:
             keys.append(key)
-            refused += _forbidden(key)
+            refused += _find_forbidden(key)
         elif resource.kind not in BUILT:
-            refused.append(Refused(f"{resource.address.label}: {_nothing(change)}"))
+            refused.append(Refused(f"{resource.address.label}: {_explain_no_record(change)}"))
     if not keys and not refused:
-        refused += _not_stale(cell, difference)
+        refused += _refuse_unchanged(cell, difference)
     return tuple(keys), tuple(dict.fromkeys(refused))
 
 
 _TOGETHER = "runs of one cell are published together only with the same engine, code and software"
 
 
-def _key(
+def _make_key(
     resource: Resource, change: Change, recorded: Recorded, explain: Callable[[Change], tuple[InputChange, ...]]
 ) -> AcceptedKey | None:
     """Return the accepted key of a resource; None if no earlier record could replace it."""
     done = [s for s in recorded.by_address.get(resource.address, ()) if s.id == change.previous]
-    if not done or done[-1].key == resource.key or not recorded.done(done[-1].key):
+    if not done or done[-1].key == resource.key or not recorded.list_done(done[-1].key):
         return None
     own = (item for item in explain(change) if item.upstream is None)
     inputs = {i.name: AcceptedInput(i.before, i.after, str(i.origin)) for i in own}
     return AcceptedKey(resource.address, KeyChange(done[-1].key, resource.key), inputs)
 
 
-def _nothing(change: Change) -> str:
+def _explain_no_record(change: Change) -> str:
     if change.reason is Reason.PREVIOUS_ATTEMPT_FAILED:
         return f"its last attempt failed or is INVALID, which cannot be accepted ({change.note})"
     return "it has no record to accept"
 
 
-def _forbidden(key: AcceptedKey) -> Iterator[Refused]:
+def _find_forbidden(key: AcceptedKey) -> Iterator[Refused]:
     for name, item in key.inputs.items():
         what = f"{name} {item.before} → {item.after}"
         if name.startswith("hardware.") or name == "system.name":
@@ -161,7 +161,7 @@ def _forbidden(key: AcceptedKey) -> Iterator[Refused]:
             yield Refused(f"{what}: a rehearsal's results always remain a rehearsal")
 
 
-def _not_stale(cell: Cell, difference: Difference) -> Iterator[Refused]:
+def _refuse_unchanged(cell: Cell, difference: Difference) -> Iterator[Refused]:
     findings = [f for f in difference.findings if f.where == str(cell)]
     if findings:
         yield Refused(f"{findings[0].message}: only changed inputs can be accepted, not findings", findings[0].fix)

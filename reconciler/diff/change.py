@@ -217,13 +217,13 @@ def list_input_changes(inputs: tuple[Input, ...], before: Mapping[str, RecordedI
         new = canonicalise(now[name].value) if name in now else None
         if old != new:
             then = before[name].origin if name in before else ""
-            origin = now[name].origin if name in now else _gone(inputs)
+            origin = now[name].origin if name in now else _find_removed_origin(inputs)
             upstream = now[name].upstream if name in now else find_upstream(then)
             found.append(InputChange(name, old, new, origin, then, upstream))
     return tuple(sorted(found, key=lambda change: (change.upstream is not None, change.name)))
 
 
-def _gone(inputs: tuple[Input, ...]) -> Origin:
+def _find_removed_origin(inputs: tuple[Input, ...]) -> Origin:
     first = inputs[0].origin if inputs else DEFAULT
     return next((i.origin for i in inputs if i.origin.line), first)
 

@@ -34,8 +34,8 @@ class ComparisonState(Struct):
 
     def list_done(self, resource: Resource) -> tuple[Summary, ...]:
         """List a resource's successful records, or else the accepted ones."""
-        own, instead = self.recorded.done(resource.key), self.accepted.get(resource.address)
-        return own if own or instead is None else self.recorded.done(instead.key.before)
+        own, instead = self.recorded.list_done(resource.key), self.accepted.get(resource.address)
+        return own if own or instead is None else self.recorded.list_done(instead.key.before)
 
     def plan_change(self, resource: Resource, action: Action, reason: Reason, note: str = "", **extra: object) -> None:
         known = self.recorded.by_address.get(resource.address, ())

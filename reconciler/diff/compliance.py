@@ -63,7 +63,7 @@ def compare_cell_tests(
 
 def _compare(walk: ComparisonState, audit: CellTest, published: Summary | None) -> bool:
     """Return True if the test has a passing verdict."""
-    remade = _made(walk, _performance_of(audit))
+    remade = _is_made(walk, _find_performance_address(audit))
     if published is None and not remade:
         walk.unmade |= dict.fromkeys((audit.test.address, audit.verdict.address), WAITS)
         return False  # an INVALID run proves nothing and has its own finding
@@ -74,32 +74,34 @@ def _compare(walk: ComparisonState, audit: CellTest, published: Summary | None) 
         if not done:
             walk.plan_creation(audit.test)
         elif not alike and published is not None:
-            _unlike(walk, audit, published, done[-1], allowed)
-    if _made(walk, audit.test.address) or not alike:
+            _repeat_older(walk, audit, published, done[-1], allowed)
+    if _is_made(walk, audit.test.address) or not alike:
         _judge_again(walk, audit.verdict)
         return False
-    verdict = _judged(walk, audit, alike)
+    verdict = _select_judged(walk, audit, alike)
     if walk.find_contradictions(audit.test.address, walk.used.get(audit.test.address)):
         return False
     if verdict is None or not verdict.problem:
         return verdict is not None
     if published is not None and done[-1] is not alike[-1]:
         # Another test would differ from the performance run like the newest one, and would not fix the earlier failure.
-        _unlike(walk, audit, published, done[-1], allowed)
+        _repeat_older(walk, audit, published, done[-1], allowed)
         _judge_again(walk, audit.verdict)
     else:
-        _failed(walk, audit, len(alike), verdict)
+        _repeat_failed(walk, audit, len(alike), verdict)
     return False
 
 
-def _unlike(walk: ComparisonState, audit: CellTest, published: Summary, test: Summary, allowed: frozenset[str]) -> None:
+def _repeat_older(
+    walk: ComparisonState, audit: CellTest, published: Summary, test: Summary, allowed: frozenset[str]
+) -> None:
     """Repeat the older of two runs with different evidence, which may not be published together."""
     names = ", ".join(name for name, _, _ in find_differing_evidence(published, test, allowed))
     if test.started < published.started:
         note = f"{names} differs from the performance run"
         walk.plan_change(audit.test, Action.REPLACE, Reason.EVIDENCE_DIFFERS, note)
     else:
-        performance = walk.desired.by_address[_performance_of(audit)]
+        performance = walk.desired.by_address[_find_performance_address(audit)]
         note = f"{names} differs from {audit.test.address.label}"
         walk.plan_change(performance, Action.REPLACE, Reason.EVIDENCE_DIFFERS, note)
 
@@ -137,35 +139,35 @@ def explain_missing_answers(run: str) -> tuple[str, str]:
     return why, "run the test where that run was made, or copy .reconcile/objects from there"
 
 
-def _performance_of(audit: CellTest) -> Address:
+def _find_performance_address(audit: CellTest) -> Address:
     assert audit.test.cell is not None
     return RunAddress(audit.test.cell, PERFORMANCE).address
 
 
-def _made(walk: ComparisonState, address: Address) -> bool:
+def _is_made(walk: ComparisonState, address: Address) -> bool:
     return address in walk.changes and walk.changes[address].how is Work.MAKE
 
 
-def _judged(walk: ComparisonState, audit: CellTest, alike: Sequence[Summary]) -> Summary | None:
+def _select_judged(walk: ComparisonState, audit: CellTest, alike: Sequence[Summary]) -> Summary | None:
     """Select the newest test until it has a verdict, then the newest that passes against the current runs, if any.
     Return its verdict, or None if it has none."""
     inputs = walk.desired.detail(audit.verdict.address).inputs
     runs = {i.name: i.upstream for i in inputs if i.upstream is not None and i.name in MODES}
     compared = {name: walk.used[address].id for name, address in runs.items() if address in walk.used}
-    pairs = [(test, _verdict_of(walk, audit, test, compared)) for test in alike]
+    pairs = [(test, _find_verdict(walk, audit, test, compared)) for test in alike]
     passing = [pair for pair in pairs if pair[1] is not None and not pair[1].problem]
     test, verdict = (passing if passing and pairs[-1][1] is not None else pairs)[-1]
     walk.compare_run(audit.test, test)
     if audit.verdict.address in walk.forced:
         return None
-    if verdict is None or any(_made(walk, address) for address in runs.values()):
+    if verdict is None or any(_is_made(walk, address) for address in runs.values()):
         _judge_again(walk, audit.verdict)
         return None
     walk.compare_run(audit.verdict, verdict)
     return verdict
 
 
-def _verdict_of(walk: ComparisonState, audit: CellTest, test: Summary, compared: Mapping[str, str]) -> Summary | None:
+def _find_verdict(walk: ComparisonState, audit: CellTest, test: Summary, compared: Mapping[str, str]) -> Summary | None:
     wanted = {(AUDIT, test.id), *compared.items()}
     found = [v for v in walk.list_done(audit.verdict) if wanted <= set(v.upstream)]
     return found[-1] if found else None
@@ -178,9 +180,9 @@ def _judge_again(walk: ComparisonState, verdict: Resource) -> None:
         walk.plan_creation(verdict)
 
 
-def _failed(walk: ComparisonState, audit: CellTest, tried: int, verdict: Summary) -> None:
+def _repeat_failed(walk: ComparisonState, audit: CellTest, tried: int, verdict: Summary) -> None:
     name, most = audit.test.address.label, audit.test.attempts
-    performance = walk.desired.by_address[_performance_of(audit)]
+    performance = walk.desired.by_address[_find_performance_address(audit)]
     measured = len(walk.list_done(performance))
     if verdict.by_speed and measured < performance.attempts and (measured < tried or tried >= most):
         note = f"{name} was slower, attempt {measured + 1} of {performance.attempts}"

@@ -39,7 +39,7 @@ class _Facts(Struct, frozen=True):
     tree_present: bool
     was_rendered: bool
 
-    def change(self, *kinds: Kind, mode: str = "") -> Change | None:
+    def find_change(self, *kinds: Kind, mode: str = "") -> Change | None:
         """Return the first change, in pipeline order, among the cell's resources of these kinds."""
         for resource in self.resources:
             if resource.kind in kinds and (not mode or resource.address.mode == mode):
@@ -51,7 +51,7 @@ class _Facts(Struct, frozen=True):
     def list_findings(self, subject: Subject) -> list[Finding]:
         return [finding for finding in self.findings if finding.subject is subject]
 
-    def why(self, change: Change) -> str:
+    def explain(self, change: Change) -> str:
         stop = self.blocked.get(change.key, "")
         return f"blocked: {stop}" if stop else change.note
 
@@ -72,7 +72,7 @@ def summarise_cells(
     accepted = difference.accepted
     for cell, lineage in trace_lineages(desired).items():
         # Other cells may still need the inputs of accepted results, so their changes do not count here.
-        is_accepted = not accepted.keys().isdisjoint(_cells(cell, lineage)) if accepted else False
+        is_accepted = not accepted.keys().isdisjoint(_list_cells(cell, lineage)) if accepted else False
         spared = find_spared(lineage, changes) if changes else frozenset()
         resources = lineage
         if spared or is_accepted:
@@ -87,7 +87,9 @@ def summarise_cells(
             observed.tree_present,
             str(cell) in observed.rendered,
         )
-        marks = tuple(_marks(cell, _cells(cell, lineage), difference, inferred=_timed(cell, lineage) != cell))
+        marks = tuple(
+            _list_marks(cell, _list_cells(cell, lineage), difference, inferred=_find_timed(cell, lineage) != cell)
+        )
         notes = tuple(collect_notes(resources, difference, observed)) if observed.judgements else ()
         found.append(_make_status(cell, facts, difference, summaries, marks, notes))
     return tuple(found)
@@ -114,7 +116,7 @@ def collect_notes(resources: Iterable[Resource], difference: Difference, observe
             yield from [f"{name}: not judged: {judgement.unknown}"] if judgement.unknown else []
 
 
-def _marks(cell: Cell, cells: set[Cell], difference: Difference, *, inferred: bool) -> Iterator[str]:
+def _list_marks(cell: Cell, cells: set[Cell], difference: Difference, *, inferred: bool) -> Iterator[str]:
     """``cells``: the cell, and the cell that it is inferred from or shares its accuracy run with."""
     if inferred:
         yield _INFERRED
@@ -124,14 +126,14 @@ def _marks(cell: Cell, cells: set[Cell], difference: Difference, *, inferred: bo
     yield from (f"frozen until {f.until}" if f.until else "frozen" for f in freezes[:1])
 
 
-def _timed(cell: Cell, resources: Iterable[Resource]) -> Cell:
+def _find_timed(cell: Cell, resources: Iterable[Resource]) -> Cell:
     """Return the cell whose performance run this cell publishes."""
     return next((r.cell for r in resources if r.address.mode == PERFORMANCE and r.cell is not None), cell)
 
 
 def _find_own(cell: Cell, resources: tuple[Resource, ...], findings: Iterable[Finding]) -> Iterator[Finding]:
     """Select the cell's own findings; of a cell that it shares accuracy with, select only findings about accuracy."""
-    cells, timed = _cells(cell, resources), _timed(cell, resources)
+    cells, timed = _list_cells(cell, resources), _find_timed(cell, resources)
     for finding in findings:
         about = {own for own in cells if is_about(finding.where, own)}
         if about & {cell, timed} or (about and finding.subject is Subject.ACCURACY):
@@ -158,7 +160,7 @@ def trace_lineages(desired: Desired) -> dict[Cell, tuple[Resource, ...]]:
     return {cell: tuple(sorted(r.values(), key=lambda item: ORDER[item.kind])) for cell, r in own.items()}
 
 
-def _cells(cell: Cell, resources: Iterable[Resource]) -> set[Cell]:
+def _list_cells(cell: Cell, resources: Iterable[Resource]) -> set[Cell]:
     """Return the cell and the cells that its resources belong to."""
     return {cell, *(r.cell for r in resources if r.cell is not None)}
 
@@ -177,7 +179,14 @@ def _make_status(
     also: tuple[str, ...],
     notes: tuple[str, ...],
 ) -> CellStatus:
-    parts = (_built(facts), _accurate(facts), _performed(facts), _valid(facts), _audited(facts), _rendered(facts))
+    parts = (
+        _judge_stage("Built", facts, facts.find_change(*_MADE), "Recorded"),
+        _judge_accurate(facts),
+        _judge_stage("Performed", facts, facts.find_change(Kind.RUN, mode=PERFORMANCE), "Recorded"),
+        _judge_valid(facts),
+        _judge_audited(facts),
+        _judge_rendered(facts),
+    )
     chosen = difference.chosen.get(cell) or Chosen()
     # An INVALID run is not published, but its measurement is shown.
     measured = chosen.performance or difference.recorded_as.get(RunAddress(cell, PERFORMANCE).address, "")
@@ -185,7 +194,7 @@ def _make_status(
     marks = {*also} | {mark for summary in (performance, accuracy, score) if summary for mark in summary.marks}
     return CellStatus(
         cell,
-        (*parts, _ready(parts, facts.findings)),
+        (*parts, _judge_ready(parts, facts.findings)),
         metric=performance.find_metric(cell.scenario) if performance else None,
         accuracy=score.metric if score else None,
         validity=performance.validity if performance else "",
@@ -196,59 +205,51 @@ def _make_status(
     )
 
 
-def _stage(type_: str, facts: _Facts, change: Change | None, good: str) -> Condition:
+def _judge_stage(type_: str, facts: _Facts, change: Change | None, good: str) -> Condition:
     if change is None:
         return Condition(type_, ConditionStatus.TRUE, good)
-    return Condition(type_, ConditionStatus.FALSE, _word(change.reason), facts.why(change))
+    return Condition(type_, ConditionStatus.FALSE, _make_word(change.reason), facts.explain(change))
 
 
-def _word(text: str) -> str:
+def _make_word(text: str) -> str:
     """Write a reason as one CamelCase word."""
     return "".join(part[:1].upper() + part[1:] for part in _WORD.findall(text))
 
 
-def _built(facts: _Facts) -> Condition:
-    return _stage("Built", facts, facts.change(*_MADE), "Recorded")
-
-
-def _performed(facts: _Facts) -> Condition:
-    return _stage("Performed", facts, facts.change(Kind.RUN, mode=PERFORMANCE), "Recorded")
-
-
-def _verdict(type_: str, facts: _Facts, change: Change | None, findings: Iterable[Finding], good: str) -> Condition:
+def _judge(type_: str, facts: _Facts, change: Change | None, findings: Iterable[Finding], good: str) -> Condition:
     first = next(iter(findings), None)
     if first is not None:
-        return Condition(type_, ConditionStatus.FALSE, _word(first.kind), first.message)
+        return Condition(type_, ConditionStatus.FALSE, _make_word(first.kind), first.message)
     if change is not None:
-        return Condition(type_, ConditionStatus.UNKNOWN, _word(change.reason), facts.why(change))
+        return Condition(type_, ConditionStatus.UNKNOWN, _make_word(change.reason), facts.explain(change))
     return Condition(type_, ConditionStatus.TRUE, good)
 
 
-def _accurate(facts: _Facts) -> Condition:
-    change = facts.change(Kind.RUN, mode=ACCURACY) or facts.change(Kind.SCORE)
-    return _verdict("Accurate", facts, change, facts.list_findings(Subject.ACCURACY), "Scored")
+def _judge_accurate(facts: _Facts) -> Condition:
+    change = facts.find_change(Kind.RUN, mode=ACCURACY) or facts.find_change(Kind.SCORE)
+    return _judge("Accurate", facts, change, facts.list_findings(Subject.ACCURACY), "Scored")
 
 
-def _valid(facts: _Facts) -> Condition:
-    change = facts.change(Kind.RUN, mode=PERFORMANCE)
-    return _verdict("Valid", facts, change, facts.list_findings(Subject.RUN), "Valid")
+def _judge_valid(facts: _Facts) -> Condition:
+    change = facts.find_change(Kind.RUN, mode=PERFORMANCE)
+    return _judge("Valid", facts, change, facts.list_findings(Subject.RUN), "Valid")
 
 
-def _audited(facts: _Facts) -> Condition:
+def _judge_audited(facts: _Facts) -> Condition:
     """Return the condition of the compliance tests. Verdicts over stale or missing tests are Unknown; imported tests
     are judged by their own verify files."""
-    change = facts.change(Kind.COMPLIANCE_TEST) or facts.change(Kind.VERDICT)
+    change = facts.find_change(Kind.COMPLIANCE_TEST) or facts.find_change(Kind.VERDICT)
     if facts.brought and change is None:
-        return _brought(facts.brought)
+        return _judge_imported(facts.brought)
     if not any(resource.kind is Kind.COMPLIANCE_TEST for resource in facts.resources):
         return Condition("Audited", ConditionStatus.TRUE, NOT_REQUIRED)
     failing = facts.list_findings(Subject.TEST)
     if change is None and not failing and any(finding.kind == "Invalid" for finding in facts.findings):
         return Condition("Audited", ConditionStatus.UNKNOWN, "NotJudged", "the run to compare with is INVALID")
-    return _verdict("Audited", facts, change, failing, "Passed")
+    return _judge("Audited", facts, change, failing, "Passed")
 
 
-def _brought(tests: Mapping[str, Summary | None]) -> Condition:
+def _judge_imported(tests: Mapping[str, Summary | None]) -> Condition:
     absent = [name for name, summary in tests.items() if summary is None]
     failing = [f"{name}: {summary.problem}" for name, summary in tests.items() if summary and summary.problem]
     if absent:
@@ -259,14 +260,14 @@ def _brought(tests: Mapping[str, Summary | None]) -> Condition:
     return Condition("Audited", ConditionStatus.TRUE, "Imported")
 
 
-def _rendered(facts: _Facts) -> Condition:
+def _judge_rendered(facts: _Facts) -> Condition:
     if facts.rendered_wrong:
         path, what = facts.rendered_wrong[0]
         more = f" and {len(facts.rendered_wrong) - 1} more" if len(facts.rendered_wrong) > 1 else ""
         replaced = what.startswith("a ")  # a link or a file in its place
-        reason, shown = ("FileReplaced", f"{path} is {what}") if replaced else (f"File{_word(what)}", path)
+        reason, shown = ("FileReplaced", f"{path} is {what}") if replaced else (f"File{_make_word(what)}", path)
         return Condition("Rendered", ConditionStatus.FALSE, reason, f"{shown}{more}")
-    change = facts.change(Kind.RESULT)
+    change = facts.find_change(Kind.RESULT)
     if change is None and facts.findings and not facts.was_rendered:
         return Condition("Rendered", ConditionStatus.UNKNOWN, "NotPublishable", "a cell with findings is not rendered")
     if change is None and not facts.tree_present:
@@ -274,12 +275,12 @@ def _rendered(facts: _Facts) -> Condition:
         return Condition("Rendered", ConditionStatus.TRUE, "NotHere", "the next pass renders it")
     if change is not None and not change.note:
         return Condition(
-            "Rendered", ConditionStatus.FALSE, _word(change.reason), "the tree was rendered from other records"
+            "Rendered", ConditionStatus.FALSE, _make_word(change.reason), "the tree was rendered from other records"
         )
-    return _stage("Rendered", facts, change, "Rendered")
+    return _judge_stage("Rendered", facts, change, "Rendered")
 
 
-def _ready(parts: tuple[Condition, ...], findings: tuple[Finding, ...]) -> Condition:
+def _judge_ready(parts: tuple[Condition, ...], findings: tuple[Finding, ...]) -> Condition:
     status = ConditionStatus.FALSE if findings else find_worst(parts)
     if status is ConditionStatus.TRUE:
         return Condition("Ready", status, "InSync")

@@ -133,7 +133,7 @@ class Comparison(ComparisonState):
     # -- built resources -----------------------------------------------------------------------------------------
 
     def compare_artifact(self, resource: Resource) -> None:
-        done = self.recorded.done(resource.key)
+        done = self.recorded.list_done(resource.key)
         if not done:
             self.plan_creation(resource)
             return
@@ -155,8 +155,8 @@ class Comparison(ComparisonState):
         return [(name, presence) for name, presence in found if presence is not None]
 
     def compare_service(self, resource: Resource) -> None:
-        """Plan to start a server that never ran with this key. Any other is started when a run needs it (``needs``)."""
-        done = self.recorded.done(resource.key)
+        """Plan to start a server that never ran with this key. ``plan_needs`` starts any other that a run needs."""
+        done = self.recorded.list_done(resource.key)
         if done:
             self.used[resource.address] = done[-1]
         else:
@@ -166,7 +166,8 @@ class Comparison(ComparisonState):
 
     def compare_cell(self, performance: Resource) -> None:
         """Compare a cell's runs, score and result together, since they are only published together."""
-        cell, at = _cell_of(performance), self.desired.by_address
+        assert performance.cell is not None
+        cell, at = performance.cell, self.desired.by_address
         result = at[Address(Kind.RESULT, str(cell))]
         accuracy = next(at[up] for up in result.upstream if up.mode == ACCURACY)
         score = next(at[up] for up in result.upstream if up.kind is Kind.SCORE)
@@ -349,7 +350,7 @@ class Comparison(ComparisonState):
 
     # -- resources that the actions need ------------------------------------------------------------------------
 
-    def needs(self) -> None:
+    def plan_needs(self) -> None:
         """Plan every missing artifact that an action will read, up the chain. Servers have no artifacts, and only start
         if a due run uses them."""
         queue = [a for a, change in self.changes.items() if change.how is Work.MAKE]
@@ -365,7 +366,7 @@ class Comparison(ComparisonState):
                     if up not in started:
                         started.add(up)
                         queue.append(up)
-                        self.start(self.desired.by_address[up])
+                        self.plan_start(self.desired.by_address[up])
                     continue
                 summary = self.used.get(up)
                 if (up in self.changes and self.changes[up].how is Work.MAKE) or summary is None:
@@ -381,7 +382,7 @@ class Comparison(ComparisonState):
             del self.changes[address]
         self.drifts = [d for d in self.drifts if d.address not in self.changes]
 
-    def start(self, resource: Resource) -> None:
+    def plan_start(self, resource: Resource) -> None:
         if resource.address not in self.changes:
             self.plan_change(resource, Action.REPLACE, Reason.ARTIFACT_MISSING, "needed by a due run", how=Work.START)
 
@@ -392,11 +393,6 @@ class Comparison(ComparisonState):
 
 def _replace_or_create(reason: Reason) -> Action:
     return Action.CREATE if reason is Reason.NOT_RECORDED else Action.REPLACE
-
-
-def _cell_of(run: Resource) -> Cell:
-    assert run.cell is not None
-    return run.cell
 
 
 def list_published_cells(chosen: Mapping[Cell, Chosen]) -> set[str]:
@@ -428,7 +424,7 @@ def compare(
         fix = f"restore it (git checkout -- {path}), or remove it and repeat the decision"
         walk.findings.append(Finding("DamagedDecision", path, f"{why}: it has no effect", fix))
     walk.walk()
-    walk.needs()
+    walk.plan_needs()
     walk.drifts += find_failed_repeats(desired, recorded, walk.used, walk.changes)
     for cell in desired.missing_cells:
         fix = "declare it in the spec: the round requires it"

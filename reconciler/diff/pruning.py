@@ -32,7 +32,7 @@ class Prunable(Struct, frozen=True):
     def empty(self) -> bool:
         return not (self.records or self.files or self.cells)
 
-    def shares(self) -> tuple[tuple[str, int, int], ...]:
+    def list_shares(self) -> tuple[tuple[str, int, int], ...]:
         """Return (noun, number to delete, total) for records, stored files and rendered cells."""
         return (
             ("record", len(self.records), self.all_records),
@@ -57,8 +57,8 @@ def list_prunable(
     resources = [resource for desired in declared for resource in desired.resources]
     keys = {resource.key for resource in resources}
     keys |= {item.key.before for acceptance in decisions.acceptances.values() for item in acceptance.accepted}
-    wanted = {s.id for s in every.values() if s.key in keys or _wanted(s, declared, decisions)}
-    used = {a.sha256 for identity in _with_upstream(wanted, every) for a in every[identity].artifacts}
+    wanted = {s.id for s in every.values() if s.key in keys or _is_wanted(s, declared, decisions)}
+    used = {a.sha256 for identity in _add_upstream(wanted, every) for a in every[identity].artifacts}
     files = {
         a.sha256: (s, a)
         for s in every.values()
@@ -67,19 +67,19 @@ def list_prunable(
     }
     gone = {sha256: item for sha256, item in files.items() if sha256 not in used}
     kept = {s.id for s in every.values() if s.id in wanted or not (measured or s.address.kind in BUILT)}
-    kept = _with_upstream(kept, every)
+    kept = _add_upstream(kept, every)
     names = {str(r.cell) for r in resources if r.kind is Kind.RESULT}
     return Prunable(
         records=tuple(s for s in every.values() if s.id not in kept),
         files=tuple(sorted(gone.values(), key=lambda item: (item[0].address, item[1].name))),
-        cells=tuple(sorted(c for c in rendered if c not in names and not find_freeze(_cell(c), decisions.frozen))),
+        cells=tuple(sorted(c for c in rendered if c not in names and not find_freeze(Cell.parse(c), decisions.frozen))),
         all_records=len(every),
         all_files=len(files),
         all_cells=len(rendered),
     )
 
 
-def _wanted(summary: Summary, declared: Sequence[Desired], decisions: Decisions) -> bool:
+def _is_wanted(summary: Summary, declared: Sequence[Desired], decisions: Decisions) -> bool:
     """Return True if a declared resource has its address, or a freeze covers it."""
     addresses = (summary.address, *summary.shared)
     if any(address in desired.by_address for desired in declared for address in addresses):
@@ -87,7 +87,7 @@ def _wanted(summary: Summary, declared: Sequence[Desired], decisions: Decisions)
     return any(address.cell and find_freeze(address.cell, decisions.frozen) for address in addresses)
 
 
-def _with_upstream(identities: set[str], every: dict[str, Summary]) -> set[str]:
+def _add_upstream(identities: set[str], every: dict[str, Summary]) -> set[str]:
     """Return these records and everything upstream of them."""
     found, queue = set(identities), list(identities)
     while queue:
@@ -96,7 +96,3 @@ def _with_upstream(identities: set[str], every: dict[str, Summary]) -> set[str]:
                 found.add(up)
                 queue.append(up)
     return found
-
-
-def _cell(name: str) -> Cell:
-    return Cell.parse(name)

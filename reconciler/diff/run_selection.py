@@ -42,7 +42,7 @@ def _describe(item: LogFinding) -> str:
     return f"{item.rule}: {where}: {item.text}"
 
 
-def _metric(summary: Summary) -> Decimal:
+def _read_metric(summary: Summary) -> Decimal:
     try:
         return Decimal(summary.metric[0]) if summary.metric else Decimal(0)
     except InvalidOperation:
@@ -56,7 +56,7 @@ def choose_by_policy(summaries: Sequence[Summary], policy: str, *, lower_is_bett
         return None
     if policy == "latest":
         return summaries[-1]
-    ranked = sorted(summaries, key=lambda s: (_metric(s), s.started), reverse=lower_is_better)
+    ranked = sorted(summaries, key=lambda s: (_read_metric(s), s.started), reverse=lower_is_better)
     return ranked[-1] if policy == "best" else ranked[(len(ranked) - 1) // 2]
 
 
@@ -73,7 +73,7 @@ def find_differing_evidence(
     return tuple((n, left.get(n, ""), right.get(n, "")) for n in names if left.get(n) != right.get(n))
 
 
-def _alike(run: Summary, others: Sequence[Summary], allowed: frozenset[str]) -> bool:
+def _matches_any(run: Summary, others: Sequence[Summary], allowed: frozenset[str]) -> bool:
     return any(not find_differing_evidence(run, other, allowed) for other in others)
 
 
@@ -92,7 +92,7 @@ def select_runs(
     run matches them all, the newest run is taken: older runs that differ from it are repeated, so that the repeats end.
     """
     run = [item for item in ((accuracy, ALLOWED_TO_DIFFER), *tests) if item[0]]
-    together = [p for p in performance if run and all(_alike(p, *item) for item in run)]
+    together = [p for p in performance if run and all(_matches_any(p, *item) for item in run)]
     if any(records for records, _ in tests) and not together and performance:
         published: Summary | None = performance[-1]
     else:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from reconciler.endpoints.tree.collecting import name_point_folders
 from reconciler.endpoints.tree.content import ACCURACY, DOCUMENTS, PENDING, POWER, RESULTS, SOURCES, SUMMARY
-from reconciler.resource.kinds import place_cell
+from reconciler.resource.kinds import rank_cell
 from reconciler.tree.content import Content, SubmissionContent
 
 CLIENT = "endpoints-submission-cli"
@@ -47,7 +47,7 @@ def list_commands(
     which it ends, "" for none."""
     systems = {(system.division, system.name): system for system in content.systems}
     submissions: dict[tuple[str, str, str], list[str]] = {}
-    for cell in sorted(content.cells, key=lambda item: place_cell(item.cell)):
+    for cell in sorted(content.cells, key=lambda item: rank_cell(item.cell)):
         system = systems[cell.cell.division, cell.cell.system]
         group = cell.cell.division, system.status, str(system.description.get(_TARGET_DATE, ""))
         submissions.setdefault(group, []).append(RUNS + name_point_folders(cell).rstrip("/"))

@@ -56,7 +56,7 @@ class DownloadProgress(Struct):
     stopped: threading.Event = field(default_factory=threading.Event)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def moved(self, count: int) -> None:
+    def count_moved(self, count: int) -> None:
         if self.stopped.is_set():
             raise TransferStoppedError
         with self.lock:
@@ -104,8 +104,8 @@ class WrongDigestError(AddressError):
 def download(item: Download, limits: DownloadLimits, progress: DownloadProgress) -> Downloaded:
     """Download a file. Raises StoreError (the last address's) if no address gives the file, StorageError if this disk
     cannot store it, TransferStoppedError."""
-    with nullcontext() if item.is_locked else hold(item.part.with_suffix(".lock"), item.target.name):
-        found = _from_any(_RunningDownload(item, limits, progress))
+    with nullcontext() if item.is_locked else lock_part(item.part.with_suffix(".lock"), item.target.name):
+        found = _download_from_any(_RunningDownload(item, limits, progress))
         with convert_storage_errors(item.target):
             item.target.parent.mkdir(parents=True, exist_ok=True)
             item.part.chmod(0o644)
@@ -116,7 +116,7 @@ def download(item: Download, limits: DownloadLimits, progress: DownloadProgress)
 
 
 @contextmanager
-def hold(path: Path, name: str) -> Iterator[None]:
+def lock_part(path: Path, name: str) -> Iterator[None]:
     """Lock a partial file, so that two processes never write it. Raises StoreError with the other process's name."""
     lock = Lock(path, purpose=f"fetching {name}", shared_folder=True)
     try:
@@ -135,17 +135,17 @@ class _RunningDownload(Struct):
     progress: DownloadProgress
     counted: int = 0
 
-    def has(self, size: int) -> None:
-        self.progress.moved(max(0, size - self.counted))
+    def note_size(self, size: int) -> None:
+        self.progress.count_moved(max(0, size - self.counted))
         self.counted = max(self.counted, size)
 
 
-def _from_any(run: _RunningDownload) -> Downloaded:
+def _download_from_any(run: _RunningDownload) -> Downloaded:
     """Try each address in turn. The next address continues a partial file only if the whole file can be verified."""
     failures: list[ReconcilerError] = []
     for address in run.item.addresses:
         try:
-            return _from_one(run, address)
+            return _download_from(run, address)
         except (AddressError, TransientError) as error:
             failures.append(error)
     if not failures:
@@ -157,14 +157,14 @@ def _from_any(run: _RunningDownload) -> Downloaded:
     raise StoreError(problem, fix=failures[-1].fix)
 
 
-def _from_one(run: _RunningDownload, address: str) -> Downloaded:
+def _download_from(run: _RunningDownload, address: str) -> Downloaded:
     item, limits, idle = run.item, run.limits, 0
     while True:
-        before = _size(item.part)
+        before = _read_size(item.part)
         try:
             return _attempt(run, address)
         except TransientError as error:
-            idle = 0 if _size(item.part) > before else idle + 1
+            idle = 0 if _read_size(item.part) > before else idle + 1
             if idle >= limits.attempts:
                 raise
             if error.after > limits.wait:
@@ -176,7 +176,7 @@ def _from_one(run: _RunningDownload, address: str) -> Downloaded:
 def _attempt(run: _RunningDownload, address: str) -> Downloaded:
     """Make one connection, or two if the partial file turns out to belong to another file."""
     item = run.item
-    resumed = _size(item.part) > 0
+    resumed = _read_size(item.part) > 0
     try:
         whole = _append(run, address)
         return _verify(item, address, whole)
@@ -214,7 +214,7 @@ def _append(run: _RunningDownload, address: str) -> _Whole:
                 stream.truncate(opened.start)
             _write_note(item, address, opened)
             whole = _hash_part(item, stream, opened.start)
-            run.has(opened.start)
+            run.note_size(opened.start)
             _receive(run, opened, stream, whole)
         finally:
             opened.stream.close()
@@ -245,7 +245,7 @@ def _receive(run: _RunningDownload, opened: Opened, stream: BinaryIO, whole: _Wh
     for data in opened.read():
         stream.write(data)
         whole.add(data)
-        run.has(whole.size)
+        run.note_size(whole.size)
         if whole.size > limits.largest:
             raise AddressError(f"the server sent more than {limits.largest:,} bytes", fix="name a mirror")
         now = time.monotonic()
@@ -310,5 +310,5 @@ def _is_page(path: Path) -> bool:
         return stream.read(_START).lstrip().lower().startswith((b"<!doctype html", b"<html"))
 
 
-def _size(path: Path) -> int:
+def _read_size(path: Path) -> int:
     return path.stat().st_size if path.is_file() else 0

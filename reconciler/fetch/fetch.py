@@ -22,7 +22,7 @@ from reconciler.fetch.download import (
     DownloadLimits,
     DownloadProgress,
     download,
-    hold,
+    lock_part,
 )
 from reconciler.fetch.scratch import (
     FileState,
@@ -60,7 +60,7 @@ class _PackedFile(NamedTuple):
 def unpack_member(archive: Path, member: str, target: Path, *, known: int) -> None:
     """Unpack the one file whose name equals or matches ``member``. ``known``: its approximate size in bytes. Raises
     StorageError."""
-    with _reading(archive) as members:
+    with _open_members(archive) as members:
         for item in members:
             if fnmatch.fnmatchcase(_normalise(item.name), member):
                 _check_room(archive, item.size, known)
@@ -73,7 +73,7 @@ def unpack_folder(archive: Path, prefix: str, folder: Path, *, known: int, moved
     """Unpack every file whose name begins with ``prefix`` into ``folder``, under the rest of its name; existing
     complete files stay. Returns their number."""
     count = total = 0
-    with _reading(archive) as members:
+    with _open_members(archive) as members:
         for item in members:
             name = _normalise(item.name)
             rest = name.removeprefix(prefix)
@@ -122,26 +122,26 @@ def _check_room(archive: Path, size: int, known: int) -> None:
 
 
 @contextmanager
-def _reading(archive: Path) -> Iterator[Iterator[_PackedFile]]:
+def _open_members(archive: Path) -> Iterator[Iterator[_PackedFile]]:
     """Yield the archive's regular files in order. Raises StorageError for a damaged archive or another kind of file."""
     try:
         if zipfile.is_zipfile(archive):
             with zipfile.ZipFile(archive) as zipped:
-                yield _zip_members(zipped)
+                yield _list_zip_members(zipped)
         else:
             with tarfile.open(archive, "r|*", tarinfo=BoundedMember) as packed:
-                yield _tar_members(packed)
+                yield _list_tar_members(packed)
     except NO_ARCHIVE as error:
         raise StorageError(f"{archive.name} cannot be unpacked: {error}", fix="fetch it again") from error
 
 
-def _zip_members(zipped: zipfile.ZipFile) -> Iterator[_PackedFile]:
+def _list_zip_members(zipped: zipfile.ZipFile) -> Iterator[_PackedFile]:
     for info in zipped.infolist():
         if not info.is_dir():
             yield _PackedFile(info.filename, info.file_size, lambda info=info: zipped.open(info))  # type: ignore[misc]
 
 
-def _tar_members(packed: tarfile.TarFile) -> Iterator[_PackedFile]:
+def _list_tar_members(packed: tarfile.TarFile) -> Iterator[_PackedFile]:
     for info in read_members(packed):
         if info.isreg():
             yield _PackedFile(info.name, info.size, lambda info=info: _extract(packed, info))  # type: ignore[misc]
@@ -369,7 +369,7 @@ class _RunningFetch(Struct, frozen=True):
             write_note(self.scratch, target, sha256, address)
             return sha256
         folder = self.scratch.root / file.path.partition("*")[0].rpartition("/")[0]
-        unpack_folder(archive, str(file.unpack), folder, known=file.size, moved=lambda _: self.progress.moved(0))
+        unpack_folder(archive, str(file.unpack), folder, known=file.size, moved=lambda _: self.progress.count_moved(0))
         return ""
 
     def _copy_all(self, due: Due) -> None:
@@ -406,7 +406,7 @@ class _RunningFetch(Struct, frozen=True):
             return None
 
         name = PurePosixPath(due.file.path).parent.as_posix().replace("/", "-")
-        with hold(self.scratch.incoming / f"{name}.lock", due.file.path):
+        with lock_part(self.scratch.incoming / f"{name}.lock", due.file.path):
             ended = run_transfers(missing, bring, self.progress.stopped, parallel=_AT_ONCE)
         failures = [error for error in ended if error]
         if failures:

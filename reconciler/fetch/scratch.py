@@ -68,7 +68,7 @@ class Scratch(Struct, frozen=True):
         """Notes of fetched files, with their digests at that time."""
         return self.root / _OWN / "fetched"
 
-    def note(self, path: Path) -> Path:
+    def find_note(self, path: Path) -> Path:
         name = hashlib.sha256(path.relative_to(self.root).as_posix().encode()).hexdigest()[:16]
         return self.notes / f"{name}-{path.name}.json"
 
@@ -158,7 +158,7 @@ def find_expected_digest(file: SourceFile, noted: Noted | None) -> FileDigest | 
 
 def read_note(scratch: Scratch, path: Path) -> Noted | None:
     try:
-        values = read_json(scratch.note(path))
+        values = read_json(scratch.find_note(path))
         return Noted(int(values["size"]), int(values["mtime_ns"]), str(values["sha256"]), str(values["address"]))
     except (OSError, ValueError, KeyError, TypeError, OverflowError):
         return None
@@ -175,6 +175,6 @@ def write_note(scratch: Scratch, path: Path, sha256: str, address: str) -> None:
         "address": address,
     }
     try:
-        replace(scratch.note(path), (json.dumps(values, indent=1) + "\n").encode())
+        replace(scratch.find_note(path), (json.dumps(values, indent=1) + "\n").encode())
     except (OSError, ReconcilerError):
         return  # a read-only scratch space: the file is read again next time

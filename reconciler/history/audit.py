@@ -48,7 +48,7 @@ from reconciler.record.decisions import FOLDERS, is_decision, parse_decisions
 from reconciler.resource.canonical import digest
 from reconciler.resource.decisions import Decisions
 from reconciler.resource.inputs import digest_inputs
-from reconciler.resource.kinds import ACCURACY, AUDIT, PERFORMANCE, Address, Cell, Kind, place_cell
+from reconciler.resource.kinds import ACCURACY, AUDIT, PERFORMANCE, Address, Cell, Kind, rank_cell
 from reconciler.resource.records import IMPORTED, UNKNOWN, Record
 from reconciler.resource.settings import COUNTED
 from reconciler.resource.wording import show_acceptance
@@ -149,7 +149,7 @@ def audit(root: Path, at: Snapshot) -> AuditReport:
     with pause_collector(), open_logs(root, at.commit) as logs:
         claims = tuple(_list_claims(root, at, logs))
     marks = {
-        str(cell): found for cell in sorted(at.difference.chosen, key=place_cell) if (found := _collect_marks(cell, at))
+        str(cell): found for cell in sorted(at.difference.chosen, key=rank_cell) if (found := _collect_marks(cell, at))
     }
     return AuditReport(at.commit, claims, len(at.records), len(logs.checked), marks)
 
@@ -157,7 +157,7 @@ def audit(root: Path, at: Snapshot) -> AuditReport:
 def _list_claims(root: Path, at: Snapshot, logs: Logs) -> Iterator[Claim]:
     yield from (Claim(path, "record", Proof.CONTRADICTED, why) for path, why in sorted(at.damaged.items()))
     published, checks = list_published_cells(at.difference.chosen), RecordChecks(at, logs)
-    for cell in sorted(at.difference.chosen, key=place_cell):
+    for cell in sorted(at.difference.chosen, key=rank_cell):
         yield from audit_cell(cell, at, logs, published=str(cell) in published, checks=checks)
     yield from checks.verify_others(at.records)
     yield from checks.verify_roles()

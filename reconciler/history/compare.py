@@ -27,7 +27,7 @@ from reconciler.errors import RepositoryError, suggest_nearest
 from reconciler.history.snapshot import Snapshot, read_snapshot
 from reconciler.resource.canonical import canonicalise
 from reconciler.resource.inputs import Input
-from reconciler.resource.kinds import PERFORMANCE, Address, Cell, Kind, RunAddress, place_cell, read_point
+from reconciler.resource.kinds import PERFORMANCE, Address, Cell, Kind, RunAddress, rank_cell, read_point
 from reconciler.resource.programs import find_program_of_division
 from reconciler.resource.quantities import join_listing
 from reconciler.resource.resources import Resource
@@ -43,7 +43,7 @@ def compare_commits(one: Snapshot, other: Snapshot) -> tuple[CellChange, ...]:
     before, after = trace_lineages(one.desired), trace_lineages(other.desired)
     first, second = read_sides(one, is_published=True), read_sides(other, is_published=True)
     found = []
-    for cell in sorted({*before, *after}, key=place_cell):
+    for cell in sorted({*before, *after}, key=rank_cell):
         causes = _causes(one, before[cell], other, after[cell]) if cell in before and cell in after else ()
         own = {resource.address for resource in after.get(cell, ())}
         due = [c.address.label for c in other.difference.changes if c.how is Work.MAKE and c.address in own]
@@ -113,10 +113,10 @@ def compare(names: tuple[str, str], one: Mapping[Cell, Side], other: Mapping[Cel
     the most similar division, accelerator and count, or with every system's if none is similar."""
     stale = [{cell: side for cell, side in sides.items() if side.validity == STALE} for sides in (one, other)]
     one, other = ({c: side for c, side in sides.items() if side.validity != STALE} for sides in (one, other))
-    pairs = [Pair(one[cell], other[cell]) for cell in sorted({*one} & {*other}, key=place_cell)]
+    pairs = [Pair(one[cell], other[cell]) for cell in sorted({*one} & {*other}, key=rank_cell)]
     left = {cell: side for cell, side in one.items() if cell not in other}
     right = {cell: side for cell, side in other.items() if cell not in one}
-    for cell in sorted(left, key=place_cell):
+    for cell in sorted(left, key=rank_cell):
         side = left[cell]
         met_by = [Pair(side, right[m]) for m in sorted(right) if right[m].task == side.task]
         most = max((pair.likeness for pair in met_by), default=None)

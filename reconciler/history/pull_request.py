@@ -26,7 +26,7 @@ from reconciler.plan.expectation import Expectation
 from reconciler.reconcile.planning import make_expectation
 from reconciler.resource.decisions import AcceptanceStatus, Freeze, find_freeze
 from reconciler.resource.embargo import explain_refusal, make_embargo
-from reconciler.resource.kinds import Address, Cell, Kind, place_cell
+from reconciler.resource.kinds import Address, Cell, Kind, rank_cell
 from reconciler.resource.records import Recorded
 from reconciler.resource.wording import show_acceptance
 from reconciler.spec.locations import SECRETS
@@ -106,7 +106,7 @@ def compute_impact(
     before, after = _due(base.desired, base.difference), _due(head.desired, head.difference)
     head.records.fetch(change.previous for change in head.difference.changes)
     cells = [*after, *(cell for cell in before if cell not in after)]
-    found = tuple(_cell(cell, before, after, head, base, predict) for cell in sorted(cells, key=place_cell))
+    found = tuple(_cell(cell, before, after, head, base, predict) for cell in sorted(cells, key=rank_cell))
     steps = {c.key: c for c in head.difference.changes if c.how is Work.MAKE}.values()
     was = _DueBefore.of(base.difference.changes)
     return Impact(

@@ -286,7 +286,7 @@ def _not_comparable(cell: Cell, why: str) -> Claim:
 
 
 def _alike(at: Snapshot, published: Summary) -> list[Summary]:
-    runs = select_valid(at.recorded.done(published.key))
+    runs = select_valid(at.recorded.list_done(published.key))
     return [run for run in runs if not find_differing_evidence(published, run)]
 
 

@@ -58,7 +58,7 @@ def verify_candidates(cell: Cell, published: Record, at: Snapshot, logs: Logs) -
     """Verify the logs of performance runs that the policy did not choose, since recording a better run as INVALID would
     make room for a worse one."""
     own = at.difference.chosen[cell].performance
-    for summary in at.recorded.done(published.key):
+    for summary in at.recorded.list_done(published.key):
         record = at.records[summary.id]
         if summary.id == own or record.address.kind is not Kind.RUN:
             continue
@@ -381,7 +381,7 @@ def _find_recorded_twice(at: Snapshot) -> Iterator[Claim]:
     for cell, chosen in sorted(at.difference.chosen.items(), key=lambda item: str(item[0])):
         published = at.committed.summaries.get(chosen.performance)
         first: dict[str, Summary] = {}
-        for summary in select_valid(at.recorded.done(published.key)) if published is not None else ():
+        for summary in select_valid(at.recorded.list_done(published.key)) if published is not None else ():
             digest = next((a.sha256 for a in summary.artifacts if a.name == DETAIL), "")
             one = first.setdefault(digest, summary) if digest and IMPORTED not in summary.marks else summary
             if one is not summary:

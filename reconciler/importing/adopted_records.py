@@ -114,7 +114,7 @@ class ImportRecorder(Struct):
         taken = []
         tests = (a for a in self.desired.by_address if a.kind is Kind.COMPLIANCE_TEST and a.cell == cell)
         for address in (*(RunAddress(cell, mode).address for mode in MODES), Address(Kind.SCORE, str(cell)), *tests):
-            for summary in self.recorded.done(self._resource(address).key):
+            for summary in self.recorded.list_done(self._resource(address).key):
                 if IMPORTED not in summary.marks:
                     continue
                 record = load_record(self.paths, summary.id)
@@ -150,7 +150,7 @@ class ImportRecorder(Struct):
 
     def _known(self, address: Address, found: FoundRun) -> str:
         resource = self.desired.by_address[address]
-        done = self.recorded.done(resource.key)
+        done = self.recorded.list_done(resource.key)
         if resource.key not in self.made and done:
             self.made[resource.key] = done[-1].id
         if resource.key not in self.made:

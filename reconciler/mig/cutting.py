@@ -56,9 +56,9 @@ class SliceCutter(Struct):
         for entry in self._read().made:
             count += self._join(entry)
         for uuid in self._read().enabled:
-            gpu = _find(self.look(), uuid)
+            gpu = _find_gpu(self.look(), uuid)
             if gpu is not None and gpu.mig and not gpu.slices:
-                self._do(write_switch(gpu, on=False))
+                self._run_command(write_switch(gpu, on=False))
             if gpu is None or not gpu.slices:
                 found = self._read()
                 self._write(replace(found, enabled=tuple(each for each in found.enabled if each != uuid)))
@@ -67,19 +67,19 @@ class SliceCutter(Struct):
     def _switch_on(self, gpu: GpuHere) -> None:
         found = self._read()
         self._write(replace(found, enabled=tuple(dict.fromkeys((*found.enabled, gpu.uuid)))))
-        self._do(write_switch(gpu, on=True))
-        now = _find(self.look(), gpu.uuid)
+        self._run_command(write_switch(gpu, on=True))
+        now = _find_gpu(self.look(), gpu.uuid)
         if now is None or not now.mig:
             problem = f"MIG of GPU {gpu.index} was requested, but is not active yet"
             raise ReconcilerError(problem, fix=_RESET.format(gpu.index))
 
     def _cut(self, cut: Cut) -> None:
-        gpu = _find(self.look(), cut.gpu.uuid) or cut.gpu
+        gpu = _find_gpu(self.look(), cut.gpu.uuid) or cut.gpu
         intent = CreatedSlice(gpu.uuid, cut.profile, tuple(part.uuid for part in gpu.slices))
         self._write(self._read().put(intent))
         made = False
         try:
-            self._do(write_cut(cut))
+            self._run_command(write_cut(cut))
         finally:
             made = self._settle(intent)
         if not made:  # the tool's exit status proves nothing
@@ -89,7 +89,7 @@ class SliceCutter(Struct):
     def _settle(self, intent: CreatedSlice) -> bool:
         """Complete the journal entry of an intent, or drop it if no slice was made. Return whether one was."""
         found = self._read()
-        gpu = _find(self.look(), intent.gpu)
+        gpu = _find_gpu(self.look(), intent.gpu)
         others = [each.uuid for each in found.made if each != intent]
         made = find_made(intent, gpu, others) if gpu is not None else None
         if made is None:
@@ -102,7 +102,7 @@ class SliceCutter(Struct):
     def _join(self, entry: CreatedSlice) -> int:
         """Destroy one slice; return 1 if it still existed, else 0."""
         found = self._read()
-        gpu = _find(self.look(), entry.gpu)
+        gpu = _find_gpu(self.look(), entry.gpu)
         made = find_made(entry, gpu, [each.uuid for each in found.made if each != entry]) if gpu is not None else None
         if gpu is None or (made is None and not entry.ending):
             self._write(found.drop(entry))  # gone after a restart, or removed by another user
@@ -112,23 +112,23 @@ class SliceCutter(Struct):
         self._write(found.put(ending, instead=entry))
         commands = write_joins(gpu, instance)
         if made is None:  # killed between the two: the compute instance is gone, the GPU instance may exist
-            self._try(commands[1])
+            self._attempt_command(commands[1])
         else:
             for command in commands:
-                self._do(command)
-            now = _find(self.look(), entry.gpu)
+                self._run_command(command)
+            now = _find_gpu(self.look(), entry.gpu)
             if now is not None and any(part.uuid == made.uuid for part in now.slices):
                 raise ReconcilerError(f"{TOOL} removed {made.uuid}, but it still exists", fix=_COMPARE)
         self._write(self._read().drop(ending))
         return 1
 
-    def _do(self, command: Sequence[str]) -> None:
+    def _run_command(self, command: Sequence[str]) -> None:
         self.report(shlex.join(command))
         self.run(command)
 
-    def _try(self, command: Sequence[str]) -> None:
+    def _attempt_command(self, command: Sequence[str]) -> None:
         try:
-            self._do(command)
+            self._run_command(command)
         except ReconcilerError as error:
             self.report(f"  {error.message}")
 
@@ -139,7 +139,7 @@ class SliceCutter(Struct):
         write_slice_journal(self.journal, journal)
 
 
-def _find(gpus: Sequence[GpuHere], uuid: str) -> GpuHere | None:
+def _find_gpu(gpus: Sequence[GpuHere], uuid: str) -> GpuHere | None:
     return next((gpu for gpu in gpus if gpu.uuid == uuid), None)
 
 
@@ -195,18 +195,18 @@ def list_cuts(hardware: Hardware, gpus: Sequence[GpuHere]) -> tuple[Cut, ...]:
             f"GPU {whole.index} ({whole.name}) does not support MIG", fix="remove hardware.mig from the spec"
         )
     missing = Counter(hardware.slices) - Counter(part.profile for gpu in named for part in gpu.slices)
-    room = {gpu: (gpu.most or _ROOM) - sum(_width(part.profile) for part in gpu.slices) for gpu in named}
+    room = {gpu: (gpu.most or _ROOM) - sum(_read_width(part.profile) for part in gpu.slices) for gpu in named}
     found = []
-    for profile in sorted(missing.elements(), key=lambda profile: (-_width(profile), profile)):
+    for profile in sorted(missing.elements(), key=lambda profile: (-_read_width(profile), profile)):
         if "c." in profile:
             fix = "create it by hand with `nvidia-smi mig -cgi … -cci …`"
             raise ReconcilerError(f"{profile} is a part of a slice, which is not supported", fix=fix)
-        gpu = next((gpu for gpu in named if room[gpu] >= _width(profile)), None)
+        gpu = next((gpu for gpu in named if room[gpu] >= _read_width(profile)), None)
         if gpu is None:
             here = write_slices(part.profile or "unnamed slice" for each in named for part in each.slices) or "nothing"
             problem = f"no room for {write_slices(missing.elements())}: {here} already exists"
             raise ReconcilerError(problem, fix="remove other slices, or declare fewer")
-        room[gpu] -= _width(profile)
+        room[gpu] -= _read_width(profile)
         found.append(Cut(gpu, profile))
     return tuple(found)
 
@@ -230,7 +230,7 @@ def list_joins(journal: SliceJournal, gpus: Sequence[GpuHere]) -> list[list[str]
     return [*commands, *(write_switch(gpu, on=False) for gpu in switched if gpu.mig)]
 
 
-def _width(profile: str) -> int:
+def _read_width(profile: str) -> int:
     """Return the compute width with which the profile begins. 1, the minimum, if the driver does not name the profile:
     the tool rejects slices without room."""
     width = profile.rpartition("c.")[2].partition("g.")[0]

@@ -79,15 +79,15 @@ class DigestCache:
         """Return the digest of a source: a file, or a whole folder, such as a checkpoint in shards. None if it cannot
         be read, and for a folder that contains the repository itself, such as "/", which would take hours to search.
         Hidden folders below it do not count: the files that git or a download keeps there differ between clones."""
-        if is_of_system(path) or _holds(path, self._root):
+        if is_of_system(path) or _is_above(path, self._root):
             return None
         try:
-            return self._source(path)
+            return self._hash_source(path)
         except OSError as error:
             refuse_storage_error(error, path)
             return None
 
-    def _source(self, path: Path) -> str | None:
+    def _hash_source(self, path: Path) -> str | None:
         if path.is_file():
             status = path.stat()
             return self._digest(self._sources, str(path), status.st_size, status.st_mtime_ns) or None
@@ -135,7 +135,7 @@ def is_of_system(path: Path) -> bool:
     return real == "/" or f"{real}/".startswith(_KERNEL)
 
 
-def _holds(path: Path, root: Path) -> bool:
+def _is_above(path: Path, root: Path) -> bool:
     real = Path(os.path.realpath(path))
     return root != real and root.is_relative_to(real)
 

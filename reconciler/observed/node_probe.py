@@ -31,13 +31,13 @@ def probe_machines(
         if needs_probe(settings) and name_nodes(settings) not in found:
             if settings.launcher.words:
                 report(f"probing {system} through {settings.launcher.words[0]}")
-            found[name_nodes(settings)] = _seen(paths, system, settings.launcher)
+            found[name_nodes(settings)] = _probe(paths, system, settings.launcher)
     if found:
         write_probed_nodes(paths, {**reached, **found})
     return bool(found)
 
 
-def _seen(paths: RepositoryPaths, system: str, launcher: Launcher) -> NodeFacts:
+def _probe(paths: RepositoryPaths, system: str, launcher: Launcher) -> NodeFacts:
     try:
         nodes = probe_nodes(ProbeRequest(), launcher, paths.work, (paths.root.resolve(),))
     except ReconcilerError as error:

@@ -86,7 +86,7 @@ def observe_artifacts(
         for place in _PLACES[artifact.place]:
             if (place, artifact.sha256) in sound or (place, artifact.sha256) in found:
                 continue
-            presence = _presence(artifact, folders[place].get(artifact.sha256), stamps)
+            presence = _judge_presence(artifact, folders[place].get(artifact.sha256), stamps)
             if presence is None:
                 sound.add((place, artifact.sha256))
             else:
@@ -95,7 +95,7 @@ def observe_artifacts(
     return found
 
 
-def _presence(artifact: Artifact, entry: Stated | None, stamps: DigestCache) -> ArtifactPresence | None:
+def _judge_presence(artifact: Artifact, entry: Stated | None, stamps: DigestCache) -> ArtifactPresence | None:
     if entry is None:
         return ArtifactPresence.MISSING
     path, size, mtime_ns = entry
@@ -117,7 +117,7 @@ def observe(
     same_tree = rendered.is_of(paths, tree)
     of = " ".join([desired.digest, recorded.digest, *sorted(also)])
     observed = Observed(
-        artifacts=observe_artifacts(_artifacts(desired, recorded, also), of, paths, stamps),
+        artifacts=observe_artifacts(_list_needed(desired, recorded, also), of, paths, stamps),
         systems=find_unlike_systems(desired.submission.systems, read_probed_nodes(paths)),
         rendered=rendered.cells if same_tree else {},
         tree=observe_tree(tree, rendered, stamps) if same_tree else {},
@@ -127,7 +127,7 @@ def observe(
     return observed
 
 
-def _artifacts(desired: Desired, recorded: Recorded, also: frozenset[str]) -> Iterator[Artifact]:
+def _list_needed(desired: Desired, recorded: Recorded, also: frozenset[str]) -> Iterator[Artifact]:
     for key in {resource.key for resource in desired.resources} | also:
         for summary in recorded.by_key.get(key, ()):
             yield from summary.artifacts
@@ -136,11 +136,11 @@ def _artifacts(desired: Desired, recorded: Recorded, also: frozenset[str]) -> It
 def find_unlike_systems(systems: Mapping[str, SystemSettings], reached: ProbedNodes) -> dict[str, Obstacle]:
     """Return the declared systems that are neither this machine nor the nodes that their launcher reached, with the
     reason."""
-    found = {name: _unlike(system, reached) for name, system in systems.items()}
+    found = {name: _find_unlike_system(system, reached) for name, system in systems.items()}
     return {name: obstacle for name, obstacle in found.items() if obstacle is not None}
 
 
-def _unlike(settings: SystemSettings, reached: ProbedNodes) -> Obstacle | None:
+def _find_unlike_system(settings: SystemSettings, reached: ProbedNodes) -> Obstacle | None:
     """Return why the machine is not the declared one. Nodes that were never probed are assumed to match: the first pass
     with work there probes them."""
     if settings.is_queued:

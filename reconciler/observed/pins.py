@@ -86,7 +86,7 @@ def observe_pins(
     versions come from records only."""
     values: dict[Pin, str | None] = {}
     origins: dict[Pin, str] = {}
-    versions = functools.cache(lambda: _last_versions(recorded))
+    versions = functools.cache(lambda: _list_last_versions(recorded))
     placed = functools.cache(lambda: find_placed_below(paths.attempts))
     written = functools.cache(lambda: recorded.find_written())
     # Many cells share a command.
@@ -95,7 +95,7 @@ def observe_pins(
         if pin.kind is PinKind.SOURCE:
             own = pin.name.startswith(_HARNESS)
             digest = functools.partial(code, location=pin.location) if own else stamps.hash_source
-            values[pin], origins[pin] = _source(pin, recorded, paths.root, digest)
+            values[pin], origins[pin] = _find_source(pin, recorded, paths.root, digest)
         else:
             there = None if pin.owner in elsewhere else distributions.get(pin.owner)
             here = None if there is None else find_backend_version(pin.name, there)
@@ -109,25 +109,25 @@ def collect_recorded_pins(needed: Iterable[Pin], recorded: Recorded, committed: 
     record that has them."""
     values: dict[Pin, str | None] = {}
     origins: dict[Pin, str] = {}
-    versions = _last_versions(recorded)
+    versions = _list_last_versions(recorded)
     for pin in needed:
         if pin.kind is PinKind.SOURCE:
             location = os.path.normpath(pin.location)
-            values[pin], origins[pin] = committed.get(location) or _recorded_source(pin, recorded), "record"
+            values[pin], origins[pin] = committed.get(location) or _find_recorded(pin, recorded), "record"
         else:
             values[pin], origins[pin] = versions.get((pin.owner, pin.name)), "record"
     return Pins(values, origins)
 
 
-def _recorded_source(pin: Pin, recorded: Recorded) -> str | None:
+def _find_recorded(pin: Pin, recorded: Recorded) -> str | None:
     if pin.name.startswith((_HARNESS, _CLIENT)):
-        return _last(recorded.by_address.get(_user_of(pin), ()), pin.name)
+        return _find_last(recorded.by_address.get(_find_code_user(pin), ()), pin.name)
     if pin.name not in _KIND:
         return None
-    return _last(recorded.by_address.get(Address(_KIND[pin.name], pin.owner), ()), _NAME[pin.name])
+    return _find_last(recorded.by_address.get(Address(_KIND[pin.name], pin.owner), ()), _NAME[pin.name])
 
 
-def _user_of(pin: Pin) -> Address:
+def _find_code_user(pin: Pin) -> Address:
     """Return the resource whose record has the digest of a command's code: the one that the command makes, starts or
     runs."""
     if pin.name.startswith(f"{BUILD}."):
@@ -138,14 +138,16 @@ def _user_of(pin: Pin) -> Address:
     return RunAddress(Cell.parse(pin.owner), mode).address
 
 
-def _source(pin: Pin, recorded: Recorded, root: Path, digest: Callable[[Path], str | None]) -> tuple[str | None, str]:
+def _find_source(
+    pin: Pin, recorded: Recorded, root: Path, digest: Callable[[Path], str | None]
+) -> tuple[str | None, str]:
     path = root / pin.location
     found = digest(path) if path.exists() else None
     # Files that only the tree shows are in no record.
-    return (found, pin.location) if found is not None else (_recorded_source(pin, recorded), "record")
+    return (found, pin.location) if found is not None else (_find_recorded(pin, recorded), "record")
 
 
-def _last_versions(recorded: Recorded) -> dict[tuple[str, str], str]:
+def _list_last_versions(recorded: Recorded) -> dict[tuple[str, str], str]:
     """Return (system, backend) → the version in the last successful record."""
     found: dict[tuple[str, str], tuple[str, str]] = {}
     for address, summaries in recorded.by_address.items():
@@ -159,7 +161,7 @@ def _last_versions(recorded: Recorded) -> dict[tuple[str, str], str]:
     return {at: version for at, (_, version) in found.items()}
 
 
-def _last(summaries: Iterable[Summary], name: str) -> str | None:
+def _find_last(summaries: Iterable[Summary], name: str) -> str | None:
     found = None
     for summary in summaries:
         if summary.ended is Ended.DONE:

@@ -113,7 +113,7 @@ def find_unlike_nodes(settings: Settings, seen: NodeFacts) -> Obstacle | None:
     if "hardware.nodes" in settings and declared != len(seen.nodes):
         have = f"{len(seen.nodes)} node{'s' if len(seen.nodes) != 1 else ''}"
         return Obstacle(f"the system declares {declared} nodes; its launcher reaches {have}", "fix one of them")
-    checks = (find_unlike_gpus, _unlike_slices, find_unlike_cpu, _unlike_power)
+    checks = (find_unlike_gpus, _find_unlike_slices, find_unlike_cpu, _find_unlike_power)
     named = ((node, "this machine" if settings.runs_here else f"node {node['host']}") for node in seen.nodes)
     found = (check(settings.hardware, node, where) for node, where in named for check in checks)
     return next((obstacle for obstacle in found if obstacle is not None), None)
@@ -132,7 +132,7 @@ def find_unlike_gpus(hardware: Hardware, node: Mapping[str, Any], where: str) ->
     return Obstacle(f"the system declares {count} x {wanted}{cut}; {where} has {have}", "run it on that machine")
 
 
-def _unlike_slices(hardware: Hardware, node: Mapping[str, Any], where: str) -> Obstacle | None:
+def _find_unlike_slices(hardware: Hardware, node: Mapping[str, Any], where: str) -> Obstacle | None:
     """Compare slices. A profile may have more slices than declared: others may run there."""
     here = Counter(profile for gpu in node["gpus"] for profile in gpu.get("slices", ()))
     wanted = Counter(hardware.slices)
@@ -153,7 +153,7 @@ def find_unlike_cpu(hardware: Hardware, node: Mapping[str, Any], where: str) -> 
     return Obstacle(f"the system declares the CPU {wanted!r}; {where} has {node['cpu']!r}", "run it on that machine")
 
 
-def _unlike_power(hardware: Hardware, node: Mapping[str, Any], where: str) -> Obstacle | None:
+def _find_unlike_power(hardware: Hardware, node: Mapping[str, Any], where: str) -> Obstacle | None:
     wanted = hardware.power_limit
     taken: Sequence[Mapping[str, Any]] = node["gpus"][: hardware.count or 1]
     declared = f"the system declares a power limit of {wanted / _MILLIWATTS:g} W"

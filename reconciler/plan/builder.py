@@ -42,35 +42,35 @@ class PlanContext(Struct, frozen=True):
 def make_plan(
     name: str, desired: str, recorded: str, difference: Difference, policy: Policy, context: PlanContext
 ) -> Plan:
-    selected = (c for c in difference.changes if _selected(c.address, policy, context.resources))
+    selected = (c for c in difference.changes if _is_selected(c.address, policy, context.resources))
     by_kind = bool(policy.only) or policy.select.names_kind
     # Runs start their servers themselves, so a server is added with the runs that need it.
     wanted = [c for c in selected if c.how is not Work.START and (by_kind or not c.is_for_others)]
-    wanted = _with_needs(wanted, difference, context.resources, as_recorded=by_kind)
+    wanted = _add_needs(wanted, difference, context.resources, as_recorded=by_kind)
     changed = {change.address for change in difference.changes}
     steps: list[Step] = []
     due = {change.address for change in difference.changes if change.how is Work.MAKE}
     left_out = due - {change.address for change in wanted}
     stuck: dict[Address, str] = {}
-    for first, *others in _by_key(_ordered(wanted, context.resources)):
-        steps.append(_step(first, tuple(o.address for o in others), changed, left_out, stuck, context))
-    selected_findings = tuple(f for f in difference.findings if _finding_selected(f.where, policy))
+    for first, *others in _group_by_key(_sort_changes(wanted, context.resources)):
+        steps.append(_make_step(first, tuple(o.address for o in others), changed, left_out, stuck, context))
+    selected_findings = tuple(f for f in difference.findings if _selects_finding(f.where, policy))
     return Plan(
         name=name,
         desired=desired,
         recorded=recorded,
-        steps=_without_idle(steps, context.resources),
+        steps=_block_idle(steps, context.resources),
         unchanged=difference.unchanged,
         excluded=len({c.key for c in difference.changes} - {c.key for c in wanted}),
         drifts=difference.drifts,
         findings=selected_findings,
         undeclared=difference.undeclared,
-        acceptances=tuple(found for found in difference.acceptances if _finding_selected(str(found[1].cell), policy)),
+        acceptances=tuple(found for found in difference.acceptances if _selects_finding(str(found[1].cell), policy)),
         frozen=difference.frozen,
     )
 
 
-def _selected(address: Address, policy: Policy, resources: Mapping[Address, Resource]) -> bool:
+def _is_selected(address: Address, policy: Policy, resources: Mapping[Address, Resource]) -> bool:
     if policy.only and not any(
         name.lower() in (str(address.kind).lower(), address.label.lower()) for name in policy.only
     ):
@@ -85,14 +85,14 @@ def _selected(address: Address, policy: Policy, resources: Mapping[Address, Reso
     return True
 
 
-def _finding_selected(where: str, policy: Policy) -> bool:
+def _selects_finding(where: str, policy: Policy) -> bool:
     if where.split("/")[0] not in ALL_DIVISIONS:
         return True  # a finding about a file rather than a cell belongs to every selection
     address = Address(Kind.RESULT, where)
     return policy.select.matches(address) and not policy.exclude.matches(address)
 
 
-def _with_needs(
+def _add_needs(
     wanted: list[Change], difference: Difference, resources: Mapping[Address, Resource], *, as_recorded: bool
 ) -> list[Change]:
     """Add the upstream steps of the selected ones. ``as_recorded``: add none for rendering, since a selection of
@@ -108,17 +108,17 @@ def _with_needs(
     return list(found.values())
 
 
-def _ordered(changes: list[Change], resources: Mapping[Address, Resource]) -> list[Change]:
+def _sort_changes(changes: list[Change], resources: Mapping[Address, Resource]) -> list[Change]:
     """Sort in pipeline order, cell by cell, so that cells become publishable as early as possible. Cells that use the
     same server follow each other, so that it starts once."""
     position = {address: index for index, address in enumerate(resources)}
-    groups = _grouped(changes, position, resources)
+    groups = _group_by_server(changes, position, resources)
     cells = {change.address: resources[change.address].cell for change in changes}
     ordered = sorted(changes, key=lambda c: (groups.get(cells[c.address], position[c.address]), position[c.address]))
-    return ordered if not groups else _needs_first(ordered, resources)
+    return ordered if not groups else _sort_needs_first(ordered, resources)
 
 
-def _grouped(
+def _group_by_server(
     changes: list[Change], position: Mapping[Address, int], resources: Mapping[Address, Resource]
 ) -> dict[Cell | None, int]:
     """Map each cell to the position of the first cell that uses the same server."""
@@ -131,7 +131,7 @@ def _grouped(
     return found
 
 
-def _needs_first(changes: list[Change], resources: Mapping[Address, Resource]) -> list[Change]:
+def _sort_needs_first(changes: list[Change], resources: Mapping[Address, Resource]) -> list[Change]:
     """Keep the order, but move each step behind its upstream steps."""
     waiting = {change.address: change for change in changes}
     ordered: list[Change] = []
@@ -148,14 +148,14 @@ def _needs_first(changes: list[Change], resources: Mapping[Address, Resource]) -
     return ordered
 
 
-def _by_key(changes: list[Change]) -> list[list[Change]]:
+def _group_by_key(changes: list[Change]) -> list[list[Change]]:
     groups: dict[tuple[str, Work], list[Change]] = {}
     for change in changes:
         groups.setdefault((change.key, change.how), []).append(change)
     return list(groups.values())
 
 
-def _without_idle(steps: list[Step], resources: Mapping[Address, Resource]) -> tuple[Step, ...]:
+def _block_idle(steps: list[Step], resources: Mapping[Address, Resource]) -> tuple[Step, ...]:
     """Block shared steps whose users are all blocked here, such as a dataset for another machine."""
     users: dict[Address, list[Step]] = {}
     for step in steps:
@@ -178,7 +178,7 @@ def _without_idle(steps: list[Step], resources: Mapping[Address, Resource]) -> t
     return tuple(blocked.get(step.change.key, step) if step.change.how in _WORK else step for step in steps)
 
 
-def _step(
+def _make_step(
     change: Change,
     shared: tuple[Address, ...],
     changed: set[Address],
@@ -188,7 +188,7 @@ def _step(
 ) -> Step:
     resource = context.resources[change.address]
     because = tuple(up for up in resource.upstream if up in changed)
-    reason = _frozen((change.address, *shared), change.how, context)
+    reason = _explain_freeze((change.address, *shared), change.how, context)
     if reason is None and change.how in _WORK:
         reason = context.blocked(change.address)
     waits = None
@@ -218,7 +218,7 @@ def _step(
     )
 
 
-def _frozen(addresses: tuple[Address, ...], how: Work, context: PlanContext) -> tuple[str, str] | None:
+def _explain_freeze(addresses: tuple[Address, ...], how: Work, context: PlanContext) -> tuple[str, str] | None:
     """Return why a step is frozen; a shared step is frozen only if all its cells are. Restoring a log is always
     allowed, since it changes nothing."""
     found = [context.frozen(address) for address in addresses] if how is not Work.RESTORE else [None]

@@ -37,7 +37,7 @@ class Expectation:
 
     def predict(self, address: Address) -> tuple[float | None, str]:
         """Return the seconds and their basis: "history", "formula" or "alike"; (None, "") without a basis."""
-        known = [s for s in self._recorded.by_address.get(address, ()) if _holds(s)]
+        known = [s for s in self._recorded.by_address.get(address, ()) if _was_measured(s)]
         key = self._desired.by_address[address].key
         if same := [summary for summary in known if summary.key == key]:
             return same[-1].seconds, "history"
@@ -56,7 +56,7 @@ class Expectation:
         """Times of similar steps. Computed only if a step has no other prediction, since this reads all records."""
         found: dict[_Likeness, float] = {}
         for address, summaries in self._recorded.by_address.items():
-            if _has_alike(address) and (last := next((s for s in reversed(summaries) if _holds(s)), None)):
+            if _has_alike(address) and (last := next((s for s in reversed(summaries) if _was_measured(s)), None)):
                 found[_describe(address)] = last.seconds
         return found
 
@@ -73,7 +73,7 @@ def predict_first(detail: Detail, formula: Formula) -> float | None:
     return seconds + START if seconds is not None and seconds < _LONG else seconds
 
 
-def _holds(summary: Summary) -> bool:
+def _was_measured(summary: Summary) -> bool:
     return summary.ended is Ended.DONE and summary.seconds > 0
 
 

@@ -94,16 +94,16 @@ def _schedule(steps: list[Step], machine: str, place: Callable[[Step], str], sec
     entries: dict[str, list[Cell]] = {}
     for step in own:
         for cell in _list_cells(step):
-            cells = entries.setdefault(_name(cell), [])
+            cells = entries.setdefault(_name_entry(cell), [])
             if cell not in cells:
                 cells.append(cell)
     needs = {
         name: [s for s in (*_list_shared(steps, cells), *own) if _serves(s, name)] for name, cells in entries.items()
     }
     fits, drops, at, done = [], [], 0.0, set[str]()
-    for name in sorted(needs, key=lambda name: (_cost(needs[name]), name)):
+    for name in sorted(needs, key=lambda name: (_sum_seconds(needs[name]), name)):
         due = [step for step in needs[name] if step.change.key not in done]
-        cost, unknown = _cost(due), sum(step.seconds is None for step in due)
+        cost, unknown = _sum_seconds(due), sum(step.seconds is None for step in due)
         entry = DeadlineEntry(name, tuple(entries[name]), cost, unknown, at + cost)
         if entry.ends <= seconds:
             at = entry.ends
@@ -115,7 +115,7 @@ def _schedule(steps: list[Step], machine: str, place: Callable[[Step], str], sec
     return MachineSchedule(machine, tuple(fits), tuple(sorted(drops, key=lambda e: -e.seconds)), blocked)
 
 
-def _name(cell: Cell) -> str:
+def _name_entry(cell: Cell) -> str:
     whole = cell.division == _WHOLE
     return f"{cell.division}/{cell.system}/{cell.benchmark}" if whole else str(cell)
 
@@ -131,8 +131,8 @@ def _list_shared(steps: Iterable[Step], cells: Iterable[Cell]) -> list[Step]:
 
 
 def _serves(step: Step, name: str) -> bool:
-    return step.change.address.cell is None or any(_name(cell) == name for cell in _list_cells(step))
+    return step.change.address.cell is None or any(_name_entry(cell) == name for cell in _list_cells(step))
 
 
-def _cost(steps: Iterable[Step]) -> float:
+def _sum_seconds(steps: Iterable[Step]) -> float:
     return sum(step.seconds or 0.0 for step in steps)

@@ -29,7 +29,7 @@ def encode_plan(plan: Plan) -> dict[str, Any]:
         "version": VERSION,
         "in_sync": plan.in_sync,
         **document,
-        "steps": [_shape_step(step) for step in document["steps"]],
+        "steps": [_flatten_step(step) for step in document["steps"]],
         **{name: [list(row.values()) for row in document[name]] for name in _ROWS},
         "acceptances": [
             {"file": path, "stands": status, "format": FORMAT, **item} for path, item, status in document["acceptances"]
@@ -38,7 +38,7 @@ def encode_plan(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _shape_step(step: dict[str, Any]) -> dict[str, Any]:
+def _flatten_step(step: dict[str, Any]) -> dict[str, Any]:
     """Merge a step and its change into one object. An input's upstream is omitted, since its origin contains it."""
     change, explained = step.pop("change"), step.pop("explained")
     for item in explained:

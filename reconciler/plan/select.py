@@ -118,7 +118,7 @@ def find_cell(text: str, cells: Iterable[Cell], listed_by: str = "reconcile stat
     Raises ReconcilerError with the candidates, or with the nearest names.
     """
     known = {str(cell): cell for cell in cells}
-    found = _candidates(join_parts(text), known)
+    found = _list_candidates(join_parts(text), known)
     if len(found) == 1:
         return known[found[0]]
     if found:
@@ -135,7 +135,7 @@ def find_cells(text: str, cells: Iterable[Cell]) -> list[Cell]:
     known = {str(cell): cell for cell in cells}
     if not set("=*?[").intersection(text):
         return [find_cell(text, known.values())]
-    found = _select(text, known) if "=" in text else _candidates(join_parts(text), known)
+    found = _select(text, known) if "=" in text else _list_candidates(join_parts(text), known)
     if not found:
         raise _explain_no_match(text, known, "reconcile status")
     return [known[name] for name in found]
@@ -152,7 +152,7 @@ def resolve_words(words: Sequence[str], cells: Callable[[], Iterable[Cell]]) -> 
         if "=" in word or not known:
             return word
         parts = [part.strip() for part in word.split(",")]
-        found = [_candidates(join_parts(part), known) for part in parts]
+        found = [_list_candidates(join_parts(part), known) for part in parts]
         if not all(found):
             raise _explain_no_match(parts[found.index([])], known, "reconcile status")
         narrow = f"cell={join_parts(word)}"
@@ -163,7 +163,7 @@ def resolve_words(words: Sequence[str], cells: Callable[[], Iterable[Cell]]) -> 
 
 
 def _explain_no_match(text: str, known: dict[str, Cell], listed_by: str) -> ReconcilerError:
-    near = _nearest(text, known)
+    near = _find_nearest(text, known)
     hint = f"did you mean {' or '.join(near)}?" if near else f"`{listed_by}` lists the cells"
     return ReconcilerError(f"no cell matches {text!r}", fix=hint)
 
@@ -189,7 +189,7 @@ def find_measured_cell(text: str, measured: Collection[Cell], declared: Callable
         raise ReconcilerError(f"{found} is declared, but has no committed result", fix=fix) from None
 
 
-def _candidates(text: str, known: dict[str, Cell]) -> list[str]:
+def _list_candidates(text: str, known: dict[str, Cell]) -> list[str]:
     """Return the exact name; else the cells that a selector matches; else names with these complete parts in order,
     preferably adjacent; else names that contain the text."""
     if text in known:
@@ -202,7 +202,7 @@ def _candidates(text: str, known: dict[str, Cell]) -> list[str]:
     return whole or [name for name in known if match_cell(name, f"*{lower}*")]
 
 
-def _nearest(text: str, known: dict[str, Cell]) -> list[str]:
+def _find_nearest(text: str, known: dict[str, Cell]) -> list[str]:
     """Return similar names, or names with a similar part, so that a typo in a scenario finds its cells."""
     text = text.rpartition("=")[2]
     if near := difflib.get_close_matches(text, known, 3):

@@ -83,7 +83,7 @@ def pack(path: Path, files: Iterable[tuple[str, Content]], stored: Callable[[Log
     )
 
 
-def _member(name: str, *, folder: bool = False, size: int = 0) -> tarfile.TarInfo:
+def _make_member(name: str, *, folder: bool = False, size: int = 0) -> tarfile.TarInfo:
     info = tarfile.TarInfo(name)
     info.type = tarfile.DIRTYPE if folder else tarfile.REGTYPE
     info.mode = 0o755 if folder else 0o644
@@ -96,13 +96,13 @@ def _add_folders(tar: tarfile.TarFile, name: str, done: set[str]) -> None:
         text = parent.as_posix()
         if text != "." and text not in done:
             done.add(text)
-            tar.addfile(_member(text, folder=True))
+            tar.addfile(_make_member(text, folder=True))
 
 
 def _add_file(tar: tarfile.TarFile, name: str, content: Content, stored: Callable[[LogRef], Path]) -> dict[str, Any]:
     """Add a file; stored bytes are read once more, so that the manifest lists the archive's actual content."""
     data = stored(content).read_bytes() if isinstance(content, LogRef) else content
-    tar.addfile(_member(name, size=len(data)), io.BytesIO(data))
+    tar.addfile(_make_member(name, size=len(data)), io.BytesIO(data))
     return {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
 
 

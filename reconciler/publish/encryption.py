@@ -46,7 +46,7 @@ def _crypt(tool: str, source: Path, target: Path, password: str, *, decrypting: 
         os.write(writing, password.encode() + b"\n")
         os.close(writing)
         with open_temporary("pack") as home:
-            command = _command(tool, source, target, reading, home, decrypting=decrypting)
+            command = _make_command(tool, source, target, reading, home, decrypting=decrypting)
             status, said = _run(command, home, reading)
             if tool == "gpg":
                 _run(["gpgconf", "--homedir", str(home), "--kill", "gpg-agent"], home, None)
@@ -58,7 +58,7 @@ def _crypt(tool: str, source: Path, target: Path, password: str, *, decrypting: 
         raise ReconcilerError(f"{tool} could not {'open' if decrypting else 'encrypt'} {source.name}: {said}", fix=fix)
 
 
-def _command(tool: str, source: Path, target: Path, reading: int, home: Path, *, decrypting: bool) -> list[str]:
+def _make_command(tool: str, source: Path, target: Path, reading: int, home: Path, *, decrypting: bool) -> list[str]:
     files = source.resolve(), target.resolve()
     if tool == "openssl":
         mode = ["-d"] if decrypting else ["-salt"]

@@ -155,7 +155,7 @@ def find_refused_remotes(
     until = f"until {embargo.until}" if embargo.until else "by embargo"
     found = []
     for name, url in remotes:
-        if _host(url) not in PUBLIC_HOSTS or embargo.allows(url):
+        if _find_host(url) not in PUBLIC_HOSTS or embargo.allows(url):
             continue
         reason = f"{show_embargo(url)} is on a public host, but results are under embargo {until}"
         fix = "add it to embargo.allow if it is private, or remove the remote; --despite-embargo packs anyway"
@@ -163,7 +163,7 @@ def find_refused_remotes(
     return found
 
 
-def _host(url: str) -> str:
+def _find_host(url: str) -> str:
     """Return the host in https://host/path, ssh://user@host:port/path and user@host:path; "" for a path on disk."""
     rest = url.partition("://")[2] or (url if "@" in url.partition(":")[0] else "")
     host = rest.partition("/")[0].rpartition("@")[2].partition(":")[0].lower()

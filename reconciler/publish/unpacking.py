@@ -58,12 +58,12 @@ def unpack(archive: Path, folder: Path, manifest: bytes | None) -> Unpacked:
         raise ReconcilerError(f"{folder} is not empty", fix="use a new folder: -o DIR")
     try:
         with tarfile.open(archive, "r:*", tarinfo=BoundedMember) as tar:
-            members = _checked(tar)
+            members = _check_members(tar)
             _require_room(folder, sum(member.size for member in members))
             files = [m.name for m in members if m.isfile()]
             with convert_storage_errors(folder), make_folder(folder) as aside:
                 size = _extract(tar, members, aside)
-                checked = _verify(aside, files, _parsed(manifest)) if manifest is not None else ()
+                checked = _verify(aside, files, _parse_manifest(manifest)) if manifest is not None else ()
     except (*NO_ARCHIVE, OSError) as error:
         raise ReconcilerError(f"{archive.name} is not a readable archive: {error}", fix="fetch it again") from error
     return Unpacked(folder, len(files), size, checked)
@@ -98,7 +98,7 @@ def _require_room(folder: Path, size: int) -> None:
         raise ReconcilerError(f"{size:,} bytes to unpack, but only {free:,} are free at {there}", fix="free space")
 
 
-def _refusal(path: PurePosixPath) -> str:
+def _explain_refusal(path: PurePosixPath) -> str:
     """Explain why a submission cannot contain a file of this name; "" if it can."""
     if len(path.parts) > _DEEPEST or len(str(path)) > _LONGEST:
         return "is nested too deeply"
@@ -109,7 +109,7 @@ def _refusal(path: PurePosixPath) -> str:
     return ""
 
 
-def _checked(tar: tarfile.TarFile) -> list[tarfile.TarInfo]:
+def _check_members(tar: tarfile.TarFile) -> list[tarfile.TarInfo]:
     members: list[tarfile.TarInfo] = []
     names: set[PurePosixPath] = set()
     folders: set[PurePosixPath] = set()
@@ -122,7 +122,7 @@ def _checked(tar: tarfile.TarFile) -> list[tarfile.TarInfo]:
             raise ReconcilerError(f"{member.name!r} points outside the folder", fix=_HOSTILE)
         if not (member.isfile() or member.isdir()) or member.issparse():
             raise ReconcilerError(f"{member.name!r} is a link, a device or a file with holes", fix=_HOSTILE)
-        if why := _refusal(path):
+        if why := _explain_refusal(path):
             raise ReconcilerError(f"{member.name!r} {why}", fix=_HOSTILE)
         above = list(path.parents)[:-1]
         folders.update(above if member.isfile() else (path, *above))
@@ -155,7 +155,7 @@ def _extract(tar: tarfile.TarFile, members: list[tarfile.TarInfo], folder: Path)
     return size
 
 
-def _parsed(manifest: bytes) -> Mapping[str, Any]:
+def _parse_manifest(manifest: bytes) -> Mapping[str, Any]:
     try:
         document = parse_json(manifest)
         files = document["files"]

@@ -76,7 +76,7 @@ def list_spec_paths(paths: RepositoryPaths, names: Sequence[str]) -> list[Path]:
     return [Path(name) if Path(name).is_absolute() else paths.root / name for name in names] or [paths.specs]
 
 
-def _files(paths: Iterable[Path]) -> list[Path]:
+def _list_files(paths: Iterable[Path]) -> list[Path]:
     found: list[Path] = []
     for path in paths:
         try:
@@ -88,11 +88,11 @@ def _files(paths: Iterable[Path]) -> list[Path]:
     return found
 
 
-def _fingerprint(paths: RepositoryPaths, spec_paths: Sequence[Path]) -> str:
+def _compute_fingerprint(paths: RepositoryPaths, spec_paths: Sequence[Path]) -> str:
     """Compute the fingerprint of everything except the environment and the pins: spec bytes and names, and the code
     that compiles them."""
     specs = []
-    for path in _files(spec_paths):
+    for path in _list_files(spec_paths):
         try:
             specs.append([ascii(os.path.relpath(path, paths.root)), hash_bytes(read_regular(path, _LARGEST_SPEC))])
         except OSError:
@@ -140,7 +140,7 @@ def load_desired(
     """Load the desired state, with a trial's settings if there is one. Raises SpecError with every problem of the
     spec."""
     spec_paths = list_spec_paths(paths, names)
-    fingerprint = _fingerprint(paths, spec_paths)
+    fingerprint = _compute_fingerprint(paths, spec_paths)
     if trial is not None:  # its settings are used once or twice, so a file is not worthwhile
         fingerprint = digest({"specs": fingerprint, "trial": repr(trial)})
     cache = paths.index / f"desired-{fingerprint[:16]}.jsonl"

@@ -198,13 +198,13 @@ def _find_spec(
     """Return (path, text, system, whether that is assumed) for the file that declares the system; for a new system, the
     first file that declares any."""
     if paths is None or not (specs or (paths.root / "specs").is_dir()):
-        return None, "", system or _name_machine(), False
+        return None, "", system or _make_machine_name(), False
     sources = read_readable_sources(list_spec_paths(paths, list(specs)), paths.root)
     declared = {name: source for source in sources for name in list_systems(source.text)}
     is_assumed = system is None and len(declared) > 1
     if is_assumed:
         system = _find_own({name: each for source in sources for name, each in list_systems(source.text).items()})
-    chosen = system or next(iter(declared), _name_machine())
+    chosen = system or next(iter(declared), _make_machine_name())
     source = declared.get(chosen) or next(iter(declared.values()), sources[0])
     return paths.root / source.name, source.text, chosen, is_assumed
 
@@ -229,7 +229,7 @@ def _find_own(systems: Mapping[str, object]) -> str:
     return found[0]
 
 
-def _name_machine() -> str:
+def _make_machine_name() -> str:
     return re.sub(r"[^a-z0-9._-]+", "-", platform.node().lower()).strip("-._") or "this-machine"
 
 

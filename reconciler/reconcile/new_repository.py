@@ -145,9 +145,9 @@ def write_repository(root: Path, name: str, spec: str) -> tuple[str, ...]:
     for kept in ("state/records/.gitkeep", "state/logs/.gitkeep"):
         replace(root / kept, b"")
     # No slash at the end, so that a link to a folder elsewhere is ignored too.
-    _line(root / ".gitignore", ".reconcile")
+    _add_line(root / ".gitignore", ".reconcile")
     # Records and logs are named by the digest of their bytes, so git must not change line ends.
-    _line(root / ".gitattributes", "state/** -text")
+    _add_line(root / ".gitattributes", "state/** -text")
     texts = {"README.md": _README.substitute(name=name), "AGENTS.md": _AGENTS, WORKFLOW_FILE: _WORKFLOW}
     for path, text in texts.items():
         if not (root / path).exists():
@@ -166,7 +166,7 @@ def propose_this_machine() -> Proposal:
     return propose(node)
 
 
-def _line(path: Path, wanted: str) -> None:
+def _add_line(path: Path, wanted: str) -> None:
     """Add a line to a file unless the file already contains it."""
     line, before = wanted.encode(), read_regular(path, LARGEST_RECORD) if path.exists() else b""
     if line not in before.splitlines():
@@ -209,7 +209,7 @@ def make_repository(root: Path, name: str | None, submitter: str, request: Submi
 
     Raises ReconcilerError for a request that a spec cannot express, RepositoryError if there are specs already.
     """
-    chosen = _name_after(root.name) if name is None else _check_name("--name", name)
+    chosen = _make_spec_name(root.name) if name is None else _check_name("--name", name)
     submitter = _check_name("--submitter", submitter)
     own = load_adapters(root)
     wanted = _prepare_submission(chosen, submitter, request, name_adapters(own)) if request is not None else None
@@ -468,7 +468,7 @@ def _check_name(option: str, name: str) -> str:
         raise ReconcilerError(f"{option}: {error.message}", fix=error.fix) from error
 
 
-def _name_after(folder: str) -> str:
+def _make_spec_name(folder: str) -> str:
     """Turn a folder's name into a valid spec name."""
     return re.sub(r"[^a-z0-9._-]+", "-", folder.lower()).strip("-._")[:100] or "submission"
 

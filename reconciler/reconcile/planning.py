@@ -173,9 +173,9 @@ def _look(paths: RepositoryPaths, options: Options, memory: PlanCache) -> PlanRe
     observed = observe(state.desired, loaded.recorded, paths, tree, stamps, accepted)
     judgements = _judge(paths, state.desired, loaded.recorded, accepted)
     observed = replace(observed, judgements=add_copies(judgements, state.desired, loaded.recorded))
-    forced = _forced(state.desired, options)
+    forced = _list_forced(state.desired, options)
     difference = compare(state.desired, loaded.recorded, observed, forced, decisions)
-    difference = _with_damaged(difference, loaded.damaged)
+    difference = _add_damaged(difference, loaded.damaged)
     # A decision changes plans as a record does.
     known = replace(loaded.recorded, digest=" ".join(filter(None, [loaded.recorded.digest, decisions.digest])))
     plan = make_plan_of(paths, options, state.desired, known, observed, difference, stamps.hash_source)
@@ -222,7 +222,7 @@ def find_tree(paths: RepositoryPaths, desired: Desired) -> Path:
     return (paths.root / declared).resolve() if declared else paths.tree
 
 
-def _forced(desired: Desired, options: Options) -> frozenset[Address]:
+def _list_forced(desired: Desired, options: Options) -> frozenset[Address]:
     if not options.rerun:
         return frozenset()
     found: set[Address] = set()
@@ -267,7 +267,7 @@ def _find_nearest_term(word: str, cells: Sequence[Cell]) -> str:
     return f"{name}={near}" if near else ""
 
 
-def _with_damaged(difference: Difference, damaged: tuple[Damaged, ...]) -> Difference:
+def _add_damaged(difference: Difference, damaged: tuple[Damaged, ...]) -> Difference:
     fix = "the next pass restores it from git, or moves it aside"
     found = tuple(Finding("DamagedRecord", item.path, item.why, fix) for item in damaged)
     return replace(difference, findings=difference.findings + found)
@@ -288,7 +288,7 @@ def make_plan_of(
 
     due = {change.address: change for change in difference.changes}
 
-    def blocked(address: Address) -> tuple[str, str] | None:
+    def explain_block(address: Address) -> tuple[str, str] | None:
         if repeats := find_self_changed(paths, desired, recorded, due[address]):
             return repeats
         cell = address.cell
@@ -311,7 +311,7 @@ def make_plan_of(
             found = find_wrong_loadgen(desired, address, carried, installed)
         return (found.message, found.fix) if found else None
 
-    def frozen(address: Address) -> tuple[str, str] | None:
+    def explain_freeze(address: Address) -> tuple[str, str] | None:
         freeze = find_freeze(address.cell, difference.frozen)
         fix = f"reconcile unfreeze {freeze.cell or '--all'}" if freeze else ""
         return (str(freeze), fix) if freeze else None
@@ -334,7 +334,7 @@ def make_plan_of(
         exclude=parse_repeated(options.exclude),
         only=frozenset(options.only),
     )
-    context = PlanContext(desired.by_address, blocked, expectation.predict, explain, frozen)
+    context = PlanContext(desired.by_address, explain_block, expectation.predict, explain, explain_freeze)
     return make_plan(desired.name, desired.digest, recorded.digest, difference, policy, context)
 
 
@@ -410,10 +410,10 @@ def list_cells(look: PlanResult, options: Options | None = None) -> tuple[CellSt
     found = summarise_cells(look.desired, look.recorded, look.observed, look.difference, blocked)
     if options is None or not (options.select or options.exclude):
         return found
-    return tuple(status for status in found if _selected(status.cell, options))
+    return tuple(status for status in found if _is_selected(status.cell, options))
 
 
-def _selected(cell: Cell, options: Options) -> bool:
+def _is_selected(cell: Cell, options: Options) -> bool:
     at = Address(Kind.RESULT, str(cell))
     excluded = parse_repeated(options.exclude).drop_resource_terms().matches(at)
     return parse(options.select).drop_resource_terms().matches(at) and not excluded

@@ -11,7 +11,7 @@ from reconciler.observed.rendered import SHARED, read_rendered
 from reconciler.publish.rendered_tree import forget_cells
 from reconciler.reconcile.desired_cache import list_spec_paths
 from reconciler.reconcile.planning import Options, PlanResult, compute_plan
-from reconciler.record.index import record_path
+from reconciler.record.index import locate_record
 from reconciler.record.signing import list_signature_paths
 from reconciler.record.store import find_object
 from reconciler.resource.decisions import find_freeze
@@ -41,13 +41,13 @@ def find_refusals(seen: PlanResult, found: Prunable, max_share: float) -> list[t
     if frozen := find_freeze(None, seen.difference.frozen):
         return [(f"the whole submission is {frozen}", "reconcile unfreeze --all")]
     refused = []
-    over = [(what, gone, of) for what, gone, of in found.shares() if gone > max_share * of]
+    over = [(what, gone, of) for what, gone, of in found.list_shares() if gone > max_share * of]
     if over:
         counts = join_listing(f"{gone} of {show_count(of, what)}" for what, gone, of in over)
         share = _round_up(max(gone / of for _, gone, of in over))
         why = f"it would remove {counts}, more than the share of {max_share:g} that is allowed"
         refused.append((why, f"check that the spec is complete; then allow it: --max-share {share}"))
-    if not found.empty and (uncommitted := _uncommitted(seen, found)):
+    if not found.empty and (uncommitted := _list_uncommitted(seen, found)):
         why = f"{join_listing(uncommitted, most=3)}: differs from the last commit, so it could not be restored"
         refused.append((why, "commit specs/ and state/ first"))
     return refused
@@ -57,17 +57,17 @@ def _round_up(share: float) -> str:
     return f"{min(1.0, int(share * 100 + 1) / 100):g}"
 
 
-def _uncommitted(seen: PlanResult, found: Prunable) -> list[str]:
+def _list_uncommitted(seen: PlanResult, found: Prunable) -> list[str]:
     """List specs and records that git could not restore."""
     root = seen.paths.root
     head = git.find_head(root)
     known = git.list_files_at(root, head, ["specs", RECORDS]) if head else {}
     specs = {path for path in known if path.startswith("specs/") and path.endswith((".yaml", ".yml"))}
     paths = [*sorted(specs | set(seen.spec)), *(f"{RECORDS}/{s.id}.json" for s in found.records)]
-    return [path for path in paths if path not in known or not _same(root / path, known[path][0])]
+    return [path for path in paths if path not in known or not _is_unchanged(root / path, known[path][0])]
 
 
-def _same(path: Path, blob: str) -> bool:
+def _is_unchanged(path: Path, blob: str) -> bool:
     return path.is_file() and compute_blob_id(path.read_bytes()) == blob
 
 
@@ -76,7 +76,7 @@ def remove_prunable(seen: PlanResult, found: Prunable) -> None:
     for _, artifact in found.files:
         remove(find_object(seen.paths, artifact.sha256))
     for summary in found.records:
-        for path in (*list_signature_paths(seen.paths, summary.id), record_path(seen.paths, summary.id)):
+        for path in (*list_signature_paths(seen.paths, summary.id), locate_record(seen.paths, summary.id)):
             remove(path)
     if found.cells:
         forget_cells(seen.paths, seen.tree, found.cells)

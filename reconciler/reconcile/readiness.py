@@ -184,18 +184,18 @@ class Check(Struct, frozen=True):
 
 def examine(paths: RepositoryPaths, specs: tuple[str, ...] = ()) -> list[Check]:
     """Examine everything, in the order in which one would fix it. Problems of the spec are included."""
-    found = list(_machine())
+    found = list(_check_machine())
     try:
         seen = compute_plan(paths, Options(specs=specs))
     except SpecError as error:
         problems = [Check(SPEC, p.message, True, p.fix, f"{p.file}:{p.line}:{p.column}") for p in error.problems]
         return [*found, *problems]
-    found += _seeds(seen)
-    found += _disk(seen)
+    found += _check_seeds(seen)
+    found += _check_disk(seen)
     found += _advise(seen)
-    found += _repository(seen)
-    found += _spec(seen)
-    found += _runs(seen)
+    found += _check_repository(seen)
+    found += _check_spec(seen)
+    found += _check_runs(seen)
     return found
 
 
@@ -218,15 +218,15 @@ def install_missing(paths: RepositoryPaths, specs: tuple[str, ...] = (), brought
         install_loadgen(paths, round_name)
 
 
-def _machine() -> Iterator[Check]:
+def _check_machine() -> Iterator[Check]:
     yield Check(MACHINE, f"Python {sys.version.partition(' ')[0]}")
     if shutil.which("git") is None:
         yield Check(MACHINE, "git is not installed", True, "install git: records are kept in it")
 
 
-def _seeds(seen: PlanResult) -> Iterator[Check]:
+def _check_seeds(seen: PlanResult) -> Iterator[Check]:
     if program := find_program(seen.desired.submission.round):
-        yield from _client(seen, program)
+        yield from _check_clients(seen, program)
         return  # not driven by LoadGen; its client gets the seeds
     round_name = seen.desired.submission.round
     installed, library = list_installed().get("mlcommons-loadgen"), find_loadgen_library()
@@ -252,7 +252,7 @@ def _has_only_commands(seen: PlanResult) -> bool:
     return bool(runs) and all(COMMAND in run.settings for run in runs)
 
 
-def _client(seen: PlanResult, program: str) -> Iterator[Check]:
+def _check_clients(seen: PlanResult, program: str) -> Iterator[Check]:
     """Check each client of another program once."""
     runs = (seen.desired.detail(each.address) for each in seen.desired.resources if each.kind is Kind.RUN)
     found = [run.locations for run in runs if CLIENT_CODE in run.locations]
@@ -288,7 +288,7 @@ def _explain_wrong_round(seen: PlanResult, installed: str, library: Path) -> tup
     return text, True, explain_install(round_name)
 
 
-def _disk(seen: PlanResult) -> Iterator[Check]:
+def _check_disk(seen: PlanResult) -> Iterator[Check]:
     """Check that the files still to be fetched fit on their disk."""
     try:
         scratch = find_scratch(os.environ)
@@ -445,7 +445,7 @@ def _check_server(file: Path, port: str) -> Iterator[Check]:
         yield Check(MACHINE, text, fix="write another networkPort", where=str(file), advice=True)
 
 
-def _repository(seen: PlanResult) -> Iterator[Check]:
+def _check_repository(seen: PlanResult) -> Iterator[Check]:
     root = seen.paths.root
     if git.find_head(root) is None:
         yield Check(
@@ -468,7 +468,7 @@ def _repository(seen: PlanResult) -> Iterator[Check]:
         )
 
 
-def _marked(seen: PlanResult) -> Iterator[Check]:
+def _check_marks(seen: PlanResult) -> Iterator[Check]:
     """Check for lines that `init` left to the user and that are still marked."""
     for name in seen.spec:
         try:
@@ -484,7 +484,7 @@ def _marked(seen: PlanResult) -> Iterator[Check]:
             yield Check(SPEC, text, True, fix, f"{name}:{numbers[0]}")
 
 
-def _spec(seen: PlanResult) -> Iterator[Check]:
+def _check_spec(seen: PlanResult) -> Iterator[Check]:
     alike: dict[str, list[Problem]] = {}
     gaps = seen.desired.list_gaps(seen.recorded)
     for gap in gaps:
@@ -496,7 +496,7 @@ def _spec(seen: PlanResult) -> Iterator[Check]:
         yield Check(
             SPEC, "the round requires it, but it is not declared", True, "declare it below spec.divisions", cell
         )
-    marked = list(_marked(seen))
+    marked = list(_check_marks(seen))
     yield from marked
     if not marked and not gaps and not seen.desired.missing_cells:
         rehearsal = any(REHEARSAL in seen.desired.detail(each.address).marks for each in seen.desired.resources)
@@ -504,7 +504,7 @@ def _spec(seen: PlanResult) -> Iterator[Check]:
         yield Check(SPEC, fits if rehearsal else "complete for a submission")
 
 
-def _runs(seen: PlanResult) -> Iterator[Check]:
+def _check_runs(seen: PlanResult) -> Iterator[Check]:
     """List the reasons that block steps, each once, with the number of steps that it blocks."""
     waiting: dict[tuple[str, str], list[str]] = {}
     for step in seen.plan.steps:

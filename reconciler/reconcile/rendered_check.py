@@ -57,20 +57,20 @@ def trace_cells(seen: PlanResult) -> Callable[[str], str]:
             named.sort(key=lambda item: -item.origin.line)  # the first line of each
             systems = {item.name.split(".")[1]: str(item.origin) for item in named}
         elif resource.kind is Kind.RESULT and resource.cell is not None:
-            for cell in _name_in_tree(seen, resource.cell):
+            for cell in _list_names(seen, resource.cell):
                 found.setdefault(f"{cell.division}/{cell.system}/{cell.benchmark}", lines.get("benchmark.official", ""))
                 found.setdefault(str(cell), lines.get("benchmark.official", ""))
         elif resource.kind is Kind.RUN and resource.cell is not None:
-            found |= {str(cell): lines.get("scenario", "") for cell in _name_in_tree(seen, resource.cell)}
+            found |= {str(cell): lines.get("scenario", "") for cell in _list_names(seen, resource.cell)}
 
-    def origin(cell: str) -> str:
+    def find_origin(cell: str) -> str:
         division, _, rest = cell.partition("/")
         return found.get(cell, "") or (systems.get(rest, "") if division in ("closed", "open", "network") else "")
 
-    return origin
+    return find_origin
 
 
-def _name_in_tree(seen: PlanResult, cell: Cell) -> tuple[Cell, ...]:
+def _list_names(seen: PlanResult, cell: Cell) -> tuple[Cell, ...]:
     """Return the cell's name in the spec and in its folder, which may use the round's name of the benchmark."""
     inputs = seen.desired.detail(Address(Kind.RESULT, str(cell))).inputs
     official = next((str(item.value) for item in inputs if item.name == "benchmark.official"), cell.benchmark)
@@ -84,7 +84,7 @@ def point_to_settings(report: TreeReport, seen: PlanResult) -> TreeReport:
         if resource.address.mode == PERFORMANCE and resource.cell is not None:
             for item in seen.desired.detail(resource.address).inputs:
                 if item.origin.line:
-                    named = _name_in_tree(seen, resource.cell)
+                    named = _list_names(seen, resource.cell)
                     lines |= {(str(cell), item.name): str(item.origin) for cell in named}
     found = [replace(f, origin=lines.get((f.cell, f.rule.setting), f.origin)) for f in report.findings]
     return replace(report, findings=tuple(found))

@@ -76,12 +76,12 @@ class Journal(Struct):
     def report(self, event: Event) -> None:
         match event:
             case StepStarted(step=step, attempt=attempt):
-                log.info("step started", extra=facts(**_name(step), attempt=attempt))
+                log.info("step started", extra=facts(**_describe_step(step), attempt=attempt))
             case Outcome(step=step, status=status):
                 level = logging.INFO if status is Status.DONE else logging.WARNING
                 record = event.record
                 extra = facts(
-                    **_name(step),
+                    **_describe_step(step),
                     status=status.value,
                     seconds=round(event.seconds, 3),
                     attempt=record.attempt if record else "",
@@ -111,7 +111,7 @@ def open_journal(paths: RepositoryPaths, report: Callable[[Event], None]) -> Ite
         yield Journal(identity, report)
 
 
-def _name(step: Step) -> dict[str, str]:
+def _describe_step(step: Step) -> dict[str, str]:
     address = step.change.address
     cell = str(address.cell) if address.cell else ""
     return {"resource": str(address), "cell": cell, "key": step.change.key[:12]}

@@ -334,11 +334,11 @@ class Worker(Struct, dict=True):
             return False
         rendered = [item for files in read_rendered(self.paths).files.values() for item in files.items()]
 
-        def copies(sha256: str) -> list[Path]:
+        def list_copies(sha256: str) -> list[Path]:
             return [tree / path for path, digest in rendered if digest == sha256]
 
         head = self.recorder.read_head_file
-        good = [repair_artifact(self.paths, place, sha256, head, copies) for place, sha256 in step.change.restore]
+        good = [repair_artifact(self.paths, place, sha256, head, list_copies) for place, sha256 in step.change.restore]
         if all(good):
             outcome = Outcome(step, Status.DONE, "restored: " + step.change.note)
         else:

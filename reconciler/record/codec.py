@@ -155,7 +155,7 @@ def encode(record: Record) -> bytes:
     return encode_canonical(make_versioned(FORMAT, record)) + b"\n"
 
 
-def record_id(address: Address, key: str, data: bytes) -> str:
+def make_record_id(address: Address, key: str, data: bytes) -> str:
     """Return ``Run/3f2c1ab09d11-<20 hex of the digest of the bytes>``, which is also the path below ``state/records``
     without ``.json``."""
     return compose_record_id(address, key, hash_bytes(data))
@@ -247,7 +247,7 @@ def _summarize(record: Record, identity: str) -> Summary:
         pins=tuple([pin for pin in pins if isinstance(pin[1], str)]),
         upstream=tuple(sorted(record.upstream.items())),
         marks=record.marks,
-        problem=record.problem or _invalid(values) or _below(values) or _failing(values),
+        problem=record.problem or _explain_invalid(values) or _explain_low_accuracy(values) or _explain_failure(values),
         shared=record.shared,
         dirty=record.dirty,
         by_speed=values.get("by_speed") is True,
@@ -286,13 +286,13 @@ def _show_text(value: str) -> str:
     return _SORTED.encode(value)
 
 
-def _failing(values: Mapping[str, Any]) -> str:
+def _explain_failure(values: Mapping[str, Any]) -> str:
     """Explain why a compliance test's verdict fails."""
     where = f" ({values['where']})" if "where" in values else ""
     return "" if values.get("passed", True) else f"{'; '.join(values['reasons'])}{where}"
 
 
-def _below(values: Mapping[str, Any]) -> str:
+def _explain_low_accuracy(values: Mapping[str, Any]) -> str:
     """List the accuracy bars that a score misses, if the division enforces them."""
     if values.get("accuracy_met", True):
         return ""
@@ -301,7 +301,7 @@ def _below(values: Mapping[str, Any]) -> str:
     return "; ".join(f"{bar['metric']} is {bar['measured']}, the round requires {limit}" for bar, limit in limits)
 
 
-def _invalid(values: Mapping[str, Any]) -> str:
+def _explain_invalid(values: Mapping[str, Any]) -> str:
     """Explain why a run is INVALID: LoadGen's reasons, the missed constraints with their margins, and the suggested
     change."""
     if values.get("validity") != "INVALID":

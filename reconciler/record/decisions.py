@@ -30,7 +30,7 @@ def read(paths: RepositoryPaths, today: date) -> Decisions:
     """Read the decisions of the work tree. ``today``: a day in UTC."""
     files: dict[str, bytes] = {}
     unread: dict[str, str] = {}
-    for path in _files(paths.root):
+    for path in _list_files(paths.root):
         try:
             files[path] = read_regular(paths.root / path, LARGEST_RECORD)
         except OSError as error:
@@ -44,8 +44,8 @@ def parse_decisions(files: Mapping[str, bytes], today: date) -> Decisions:
     """Parse path → bytes. An edited file is reported and does not count, since a decision must be made again rather
     than edited."""
     damaged: dict[str, str] = {}
-    acceptances = _decoded(files, ACCEPTED, Acceptance, damaged)
-    freezes, amendments = _decoded(files, FROZEN, Freeze, damaged), _decoded(files, AMENDED, Amendment, damaged)
+    acceptances = _decode(files, ACCEPTED, Acceptance, damaged)
+    freezes, amendments = _decode(files, FROZEN, Freeze, damaged), _decode(files, AMENDED, Amendment, damaged)
     return Decisions(acceptances, freezes, damaged, today, amendments)
 
 
@@ -66,7 +66,7 @@ def write(paths: RepositoryPaths, decision: Acceptance | Freeze | Amendment) -> 
     return path
 
 
-def _files(root: Path) -> list[str]:
+def _list_files(root: Path) -> list[str]:
     found = []
     for folder in FOLDERS:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
@@ -75,7 +75,7 @@ def _files(root: Path) -> list[str]:
     return sorted(found)
 
 
-def _decoded(files: Mapping[str, bytes], folder: str, of: type[_T], damaged: dict[str, str]) -> dict[str, _T]:
+def _decode(files: Mapping[str, bytes], folder: str, of: type[_T], damaged: dict[str, str]) -> dict[str, _T]:
     found = {}
     for path, data in sorted(files.items()):
         if not path.startswith(f"{folder}/"):

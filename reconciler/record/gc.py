@@ -56,12 +56,14 @@ def collect(
     try:
         here = [_read(path) for path in paths.records.glob("*/*.json")]
         here += [] if trials else [_read(path) for path in tried]
-        here += [_record_in(path) for path in paths.audits.glob("*.json")]
+        here += [_read_record(path) for path in paths.audits.glob("*.json")]
         named = list_named_objects([*here, *elsewhere])
     except RecordError as error:
         problem = f"nothing was removed: {error.message}"
         raise RecordError(problem, fix="run `reconcile` first: it repairs records") from error
-    unnamed = [Path(e.path) for folder in _folders(paths.objects) for e in os.scandir(folder) if e.name not in named]
+    unnamed = [
+        Path(e.path) for folder in _list_folders(paths.objects) for e in os.scandir(folder) if e.name not in named
+    ]
     size = sum(path.stat().st_size for path in unnamed)
     folders = [p for at in (paths.attempts, trial_paths.attempts) for p in sorted(at.glob("*"))]
     attempts = [p for p in folders if p not in spared and not (p / "result.json").exists()]
@@ -87,7 +89,7 @@ def _read(path: Path) -> bytes:
         raise RecordError(f"{path}: {error.strerror}", fix="restore the file from git") from error
 
 
-def _record_in(report: Path) -> bytes:
+def _read_record(report: Path) -> bytes:
     """Read the record of a repeated measurement from its audit's report."""
     try:
         return json.dumps(parse_json(_read(report))["record"]).encode()
@@ -95,5 +97,5 @@ def _record_in(report: Path) -> bytes:
         raise RecordError(f"{report}: not a readable report: {error}", fix="restore the file from git") from error
 
 
-def _folders(objects: Path) -> list[Path]:
+def _list_folders(objects: Path) -> list[Path]:
     return sorted(p for p in objects.glob("*") if p.is_dir())

@@ -57,22 +57,22 @@ class Index(Struct):
     recorded: Recorded | None = None
 
 
-def record_path(paths: RepositoryPaths, identity: str) -> Path:
+def locate_record(paths: RepositoryPaths, identity: str) -> Path:
     return paths.records / f"{identity}.json"
 
 
 def load_record(paths: RepositoryPaths, identity: str) -> Record:
     """Load a record. Raises RecordError if it is missing or damaged."""
-    path = record_path(paths, identity)
+    path = locate_record(paths, identity)
     try:
         data = read_regular(path, LARGEST_RECORD)
     except OSError as error:
         refuse_storage_error(error, path)
         raise RecordError(f"no record {identity}: {error.strerror}", fix="restore it from git") from error
-    return _checked(data, identity)
+    return _decode_checked(data, identity)
 
 
-def _checked(data: bytes, identity: str) -> Record:
+def _decode_checked(data: bytes, identity: str) -> Record:
     sha256 = hash_bytes(data)
     if sha256[:20] != identity.rpartition("-")[2]:
         raise RecordError(f"record {identity} was changed after it was written", fix="restore it from git")
@@ -113,10 +113,10 @@ def load(paths: RepositoryPaths, *, deep: bool = False, index: Index | None = No
             entries[identity] = entry
             continue
         try:
-            data = read_regular(record_path(paths, identity), LARGEST_RECORD)
-            entries[identity] = (stamp, summarize(_checked(data, identity), identity))
+            data = read_regular(locate_record(paths, identity), LARGEST_RECORD)
+            entries[identity] = (stamp, summarize(_decode_checked(data, identity), identity))
         except OSError as error:
-            refuse_storage_error(error, record_path(paths, identity))
+            refuse_storage_error(error, locate_record(paths, identity))
             damaged.append(Damaged(f"{RECORDS}/{identity}.json", error.strerror or str(error)))
         except RecordError as error:
             damaged.append(Damaged(f"{RECORDS}/{identity}.json", str(error)))

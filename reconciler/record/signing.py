@@ -16,7 +16,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from reconciler.errors import RecordError, RepositoryError
-from reconciler.record.index import record_path
+from reconciler.record.index import locate_record
 from reconciler.storage.files import RepositoryPaths, hash_bytes, replace
 from reconciler.storage.git_process import ask
 from reconciler.storage.leftovers import open_temporary
@@ -42,28 +42,26 @@ class Signer(Struct, frozen=True):
 
     def sign(self, data: bytes) -> bytes:
         """Return an armored signature. Raises RepositoryError with the program's message."""
+        program = shlex.split(self.program)
         if self.kind == _PGP:
-            words = [*_words(self.program), "--batch", "--detach-sign", "--armor"]
-            return _signature(describe_end([*words, *(("--local-user", self.key) if self.key else ())], data, _LIMIT))
+            user = ("--local-user", self.key) if self.key else ()
+            words = [*program, "--batch", "--detach-sign", "--armor", *user]
+            return _require_signature(describe_end(words, data, _LIMIT))
         with open_temporary("sign") as folder:
             key, agent = self.key, list[str]()
             if _is_literal(key):
                 path = folder / "key.pub"
                 path.write_text(key.removeprefix("key::") + "\n", encoding="utf-8")
                 key, agent = str(path), ["-U"]
-            words = [*_words(self.program), "-Y", "sign", "-n", NAMESPACE, "-f", str(Path(key).expanduser()), *agent]
-            return _signature(describe_end(words, data, _LIMIT))
-
-
-def _words(program: str) -> list[str]:
-    return shlex.split(program)
+            words = [*program, "-Y", "sign", "-n", NAMESPACE, "-f", str(Path(key).expanduser()), *agent]
+            return _require_signature(describe_end(words, data, _LIMIT))
 
 
 def _is_literal(key: str) -> bool:
     return key.startswith(("key::", "ssh-", "ecdsa-", "sk-"))
 
 
-def _signature(made: ChildEnd) -> bytes:
+def _require_signature(made: ChildEnd) -> bytes:
     if made.status or identify_signature(made.out) is None:
         fix = "check that `git commit -S` works: git config gpg.format, user.signingkey, and the key's agent"
         raise RepositoryError(f"a record cannot be signed: {made.error[-300:] or 'no signature came out'}", fix=fix)
@@ -76,7 +74,7 @@ def identify_signature(signature: bytes) -> str | None:
 
 def find_signer(root: Path) -> Signer:
     """Return git's configured signer after a trial signature. Raises RepositoryError if it cannot sign."""
-    kind, key = _config(root, "gpg.format") or _PGP, _config(root, "user.signingkey")
+    kind, key = _read_config(root, "gpg.format") or _PGP, _read_config(root, "user.signingkey")
     programs = {_SSH: ("gpg.ssh.program", "ssh-keygen"), _PGP: ("gpg.program", "gpg")}
     if kind not in programs:
         fix = "git config gpg.format ssh (or openpgp)"
@@ -85,26 +83,26 @@ def find_signer(root: Path) -> Signer:
         fix = "git config user.signingkey ~/.ssh/id_ed25519.pub"
         raise RepositoryError("records cannot be signed: user.signingkey is not set in git", fix=fix)
     name, usual = programs[kind]
-    signer = Signer(kind, _config(root, name) or _config(root, f"gpg.{kind}.program") or usual, key)
+    signer = Signer(kind, _read_config(root, name) or _read_config(root, f"gpg.{kind}.program") or usual, key)
     signer.sign(_TRIAL)
     return signer
 
 
-def _config(root: Path, name: str) -> str:
+def _read_config(root: Path, name: str) -> str:
     answer = ask(root, "config", "--get", name)
     return answer.out.decode(errors="surrogateescape").strip() if answer.status == 0 else ""
 
 
 def read_allowed_signers(root: Path) -> Path | None:
     """Return git's configured file of allowed signers; None without one."""
-    named = _config(root, "gpg.ssh.allowedSignersFile")
+    named = _read_config(root, "gpg.ssh.allowedSignersFile")
     return (root / Path(named).expanduser()) if named else None
 
 
 def read_revoked_keys(root: Path) -> Path | None:
     """Return git's configured file of revoked keys. Raises RepositoryError if it is missing, since a revoked key would
     otherwise count."""
-    named = _config(root, "gpg.ssh.revocationFile")
+    named = _read_config(root, "gpg.ssh.revocationFile")
     found = (root / Path(named).expanduser()) if named else None
     if found is not None and not found.is_file():
         fix = "provide it, or: git config --unset gpg.ssh.revocationFile"
@@ -113,14 +111,14 @@ def read_revoked_keys(root: Path) -> Path | None:
 
 
 def list_signature_paths(paths: RepositoryPaths, identity: str) -> list[Path]:
-    record = record_path(paths, identity)
+    record = locate_record(paths, identity)
     return sorted(record.parent.glob(f"{record.stem}.*{SUFFIX}"))
 
 
 def sign_record(paths: RepositoryPaths, identity: str, signer: Signer) -> Path:
     """Sign a record and return the signature's path. Raises RepositoryError, and RecordError for a record that does not
     match its name, which must not be signed."""
-    path = record_path(paths, identity)
+    path = locate_record(paths, identity)
     data = path.read_bytes()
     if hash_bytes(data)[:20] != identity.rpartition("-")[2]:
         raise RecordError(f"{path}: it was changed after it was written", fix="restore it from git")
@@ -155,7 +153,7 @@ def check(data: bytes, signature: bytes, signers: Path | None, when: str, revoke
     if kind is None:
         return Checked(SignatureStatus.BAD, why="it is not an SSH or OpenPGP signature")
     try:
-        at = _local(when)
+        at = _format_local(when)
     except (ValueError, OverflowError):
         return Checked(SignatureStatus.BAD, why=f"its record has no valid time: {when}")
     with open_temporary("signature") as folder:
@@ -184,11 +182,11 @@ def _check_ssh(data: bytes, signature: Path, signers: Path | None, at: str, revo
     if fits.status == _NO_PROGRAM:
         return Checked(SignatureStatus.UNKNOWN, why=fits.error)
     if fits.status:
-        return Checked(SignatureStatus.BAD, why=_last(fits) or "it does not match the record")
+        return Checked(SignatureStatus.BAD, why=_find_last_line(fits) or "it does not match the record")
     return Checked(SignatureStatus.UNKNOWN, fits.out.decode(errors="replace").strip().rpartition(" with ")[2], why)
 
 
-def _local(when: str) -> str:
+def _format_local(when: str) -> str:
     """Return a time in ssh-keygen's format: in this machine's zone, since older versions do not accept a final Z."""
     return datetime.fromisoformat(when).astimezone().strftime("%Y%m%d%H%M%S")
 
@@ -199,7 +197,7 @@ def _check_pgp(data: bytes, signature: Path) -> Checked:
     checked = describe_end(words, data, _LIMIT)
     if checked.status == _NO_PROGRAM:
         return Checked(SignatureStatus.UNKNOWN, why=checked.error)
-    rows = dict(_status(checked.out.decode(errors="replace").splitlines()))
+    rows = dict(_read_status(checked.out.decode(errors="replace").splitlines()))
     if "GOODSIG" in rows and checked.status == 0:
         who = rows["GOODSIG"].partition(" ")[2]
         if _TRUSTED & rows.keys():
@@ -211,16 +209,16 @@ def _check_pgp(data: bytes, signature: Path) -> Checked:
     for name in ("EXPKEYSIG", "REVKEYSIG", "EXPSIG"):
         if name in rows:
             return Checked(SignatureStatus.UNKNOWN, rows[name], "the key has expired or was revoked")
-    return Checked(SignatureStatus.BAD, why=_last(checked) or "it does not match the record")
+    return Checked(SignatureStatus.BAD, why=_find_last_line(checked) or "it does not match the record")
 
 
-def _status(rows: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _read_status(rows: Sequence[str]) -> Iterator[tuple[str, str]]:
     for row in rows:
         if row.startswith("[GNUPG:] "):
             name, _, rest = row.removeprefix("[GNUPG:] ").partition(" ")
             yield name, rest
 
 
-def _last(checked: ChildEnd) -> str:
+def _find_last_line(checked: ChildEnd) -> str:
     rows = checked.error.splitlines()
     return rows[-1][-200:] if rows else ""

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from reconciler.record.codec import encode, record_id
-from reconciler.record.index import record_path
+from reconciler.record.codec import encode, make_record_id
+from reconciler.record.index import locate_record
 from reconciler.resource.records import LOG_LIMIT, Artifact, Record
 from reconciler.storage.files import LOGS, RepositoryPaths, copy, hash_bytes, hash_file, link, remove, replace
 
@@ -50,8 +50,8 @@ def write_record(paths: RepositoryPaths, record: Record) -> str:
     """Write a record and return its id. It is the last file that an attempt writes: all files that it names are on disk
     by then."""
     data = encode(record)
-    identity = record_id(record.address, record.key, data)
-    replace(record_path(paths, identity), data)
+    identity = make_record_id(record.address, record.key, data)
+    replace(locate_record(paths, identity), data)
     return identity
 
 

@@ -199,29 +199,29 @@ def _find_container_program() -> str:
     return next((name for name in ("podman", "docker") if shutil.which(name)), "")
 
 
-def _missing_container(given: Given) -> str:
+def _find_missing_container(given: Given) -> str:
     if not _find_container_program():
         return "neither podman nor docker found"
     return "" if is_pinned(given.image) else "pass a local image: --image NAME@sha256:…"
 
 
-def _missing_gpu(*needed: str) -> str:
+def _find_missing_gpu(*needed: str) -> str:
     return "no NVIDIA GPU found" if not list_accelerators() else _find_missing_packages(_IMAGES, *needed)
 
 
-def _missing_llm(_: Given) -> str:
+def _find_missing_llm(_: Given) -> str:
     if not list_accelerators():
         return "no NVIDIA GPU found"
     return "" if shutil.which("trtllm-serve") else "trtllm-serve is not on PATH"
 
 
-def _missing_slices(_: Given) -> str:
+def _find_missing_slices(_: Given) -> str:
     if not list_accelerators():
         return "no NVIDIA GPU found"
     return "" if _list_profiles() else "no GPU here supports MIG (`nvidia-smi mig -lgip` lists nothing)"
 
 
-def _missing_meter(given: Given) -> str:
+def _find_missing_meter(given: Given) -> str:
     missing = [f"--{name}" for name in ("director", "ntp", "kit") if not getattr(given, name)]
     return f"set the meter: {', '.join(missing)}" if missing else ""
 
@@ -234,27 +234,27 @@ PARTS: Mapping[str, MachinePart] = {
     ),
     "tensorrt": MachinePart(
         "build an fp16 engine of generated weights, a short run with it, and its accuracy",
-        lambda _: _missing_gpu("tensorrt"),
+        lambda _: _find_missing_gpu("tensorrt"),
         _try_tensorrt,
     ),
     "tensorrt-llm": MachinePart(
         "start trtllm-serve with a generated model, probe it, and run briefly against it",
-        _missing_llm,
+        _find_missing_llm,
         _try_tensorrt_llm,
     ),
     "container": MachinePart(
         "start a container as a pass does: folders, variables, file ownership, GPUs, and stopping",
-        _missing_container,
+        _find_missing_container,
         _try_container,
     ),
     "mig": MachinePart(
         "divide a GPU, run briefly on a slice, and restore the GPU (as root or through `sudo -n`)",
-        _missing_slices,
+        _find_missing_slices,
         _try_mig,
     ),
     "power": MachinePart(
         "a short run in a session with a power meter, checked by the kit",
-        _missing_meter,
+        _find_missing_meter,
         _try_power,
     ),
 }

@@ -96,7 +96,7 @@ def choose_benchmarks(words: Sequence[str]) -> ChosenBenchmarks:
     named = [find_rehearsed(name, facts) for word in words for name in word.split(",") if name]
     asked = [item.facts for item in named] or facts
     missing = _find_all_missing(asked, list_installed())
-    absent, fix = _name_missing(asked, missing), _install(missing) if missing else ""
+    absent, fix = _show_missing(asked, missing), _install(missing) if missing else ""
     if named:
         if missing:
             raise ReconcilerError(f"packages are missing for the rehearsal: {absent}", fix=fix)
@@ -112,7 +112,7 @@ def _find_all_missing(facts: Iterable[BenchmarkFacts], installed: Mapping[str, s
     return {item.code: needed for item in facts if (needed := _find_missing(item, installed))}
 
 
-def _name_missing(facts: Iterable[BenchmarkFacts], missing: Mapping[str, Sequence[str]]) -> str:
+def _show_missing(facts: Iterable[BenchmarkFacts], missing: Mapping[str, Sequence[str]]) -> str:
     names = {item.code: next(iter(item.names)) for item in facts}
     return ", ".join(f"{names[code]} ({join_listing(needed)})" for code, needed in missing.items())
 

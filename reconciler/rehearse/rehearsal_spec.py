@@ -223,19 +223,19 @@ def _render_benchmark(item: Rehearsed, made: Generated, tests: Sequence[str]) ->
     yield f"      dataset: {{path: {render_value(made.data)}}}"
     yield f"      model: {{path: {render_value(made.model)}}}"
     if asked := _describe_tests(item, made, tests):
-        yield f"      compliance: {_flow(asked)}"
+        yield f"      compliance: {_render_flow(asked)}"
     for name, value in item.rehearsal.benchmark.items():
-        yield f"      {name}: {_flow(_fill(value, made.data))}"
+        yield f"      {name}: {_render_flow(_fill(value, made.data))}"
 
 
 def _render_cells(item: Rehearsed, ruleset: Ruleset, category: str) -> Iterator[str]:
     yield f"        {item.entry}:"
     for scenario in list_scenarios(ruleset, item.official, category):
         short = {keys.MIN_DURATION: 0, "attempts": _ATTEMPTS}
-        yield f"          {scenario}: {_flow({**short, **item.rehearsal.scenarios.get(scenario, {})})}"
+        yield f"          {scenario}: {_render_flow({**short, **item.rehearsal.scenarios.get(scenario, {})})}"
 
 
-def _flow(value: Any) -> str:
+def _render_flow(value: Any) -> str:
     """Render YAML on one line, as JSON."""
     return json.dumps(value, ensure_ascii=False)
 

@@ -76,12 +76,12 @@ def _find_later_defaults(of: type[Struct]) -> Mapping[str, Any]:
 def read_document(document: Any, of: type[T]) -> T:
     """Read a document. Raises CodecError with the place in the document."""
     try:
-        return msgspec.convert(_with_addresses(document, of), of)
+        return msgspec.convert(_parse_addresses(document, of), of)
     except (msgspec.ValidationError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise CodecError(str(error)) from error
 
 
-def _with_addresses(document: Any, of: Any) -> Any:
+def _parse_addresses(document: Any, of: Any) -> Any:
     """Parse the addresses in a document wherever the type has one."""
     if of in _TEXTS:
         if not isinstance(document, str):
@@ -89,31 +89,31 @@ def _with_addresses(document: Any, of: Any) -> Any:
         return of.parse(document)
     if document is None or not _holds_addresses(of):
         return document
-    hints = _field_types(of)
+    hints = _find_field_types(of)
     if hints and isinstance(document, Mapping):
         known = ((name, hints[name]) for name in _find_address_fields(of) if name in document)
-        return {**document, **{name: _with_addresses(document[name], hint) for name, hint in known}}
+        return {**document, **{name: _parse_addresses(document[name], hint) for name, hint in known}}
     inner = next((item for item in get_args(of) if _holds_addresses(item)), None)
     if get_origin(of) in (Union, UnionType):
-        return _with_addresses(document, inner)
+        return _parse_addresses(document, inner)
     if isinstance(document, Mapping):
-        return {name: _with_addresses(item, inner) for name, item in document.items()}
-    return [_with_addresses(item, inner) for item in document] if isinstance(document, list) else document
+        return {name: _parse_addresses(item, inner) for name, item in document.items()}
+    return [_parse_addresses(item, inner) for item in document] if isinstance(document, list) else document
 
 
 @cache
-def _field_types(of: Hashable) -> Mapping[str, Any]:
+def _find_field_types(of: Hashable) -> Mapping[str, Any]:
     return get_type_hints(of) if isinstance(of, type) and issubclass(of, Struct) else {}
 
 
 @cache
 def _find_address_fields(of: Hashable) -> tuple[str, ...]:
-    return tuple(name for name, values in _field_types(of).items() if _holds_addresses(values))
+    return tuple(name for name, values in _find_field_types(of).items() if _holds_addresses(values))
 
 
 @cache
 def _holds_addresses(of: Hashable) -> bool:
-    inner = _field_types(of).values() or get_args(of)
+    inner = _find_field_types(of).values() or get_args(of)
     return of in _TEXTS or any(map(_holds_addresses, inner))
 
 

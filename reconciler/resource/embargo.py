@@ -31,10 +31,11 @@ class Embargo(Struct, frozen=True):
     def allows(self, address: str) -> bool:
         """Match the address as written, or by host and path only: ``git@host:acme/*`` and ``https://host/acme/*`` are
         equivalent."""
-        if not address or ".." in _place(address).split("/"):
+        if not address or ".." in _normalise(address).split("/"):
             return False
         return any(
-            fnmatchcase(address, pattern) or fnmatchcase(_place(address), _place(pattern)) for pattern in self.allow
+            fnmatchcase(address, pattern) or fnmatchcase(_normalise(address), _normalise(pattern))
+            for pattern in self.allow
         )
 
     def __str__(self) -> str:
@@ -73,7 +74,7 @@ def show_embargo(address: str) -> str:
     return f"{scheme}://{host.rpartition('@')[2]}{slash}{path.partition('?')[0]}"
 
 
-def _place(address: str) -> str:
+def _normalise(address: str) -> str:
     """Return host and path, the same for https://user@host/path, ssh://user@host:port/path and user@host:path. Paths on
     disk, patterns without a host, and hooks are unchanged."""
     if address.startswith((HOOK, "/", ".")):

@@ -48,7 +48,7 @@ def read_point(cell: Cell) -> int:
     return read_count(cell.scenario[1:], 0)
 
 
-def place_cell(cell: Cell) -> tuple[str, str, str, int, str]:
+def rank_cell(cell: Cell) -> tuple[str, str, str, int, str]:
     """Return the sort key for display: points of a curve are ordered by concurrency."""
     return cell.division, cell.system, cell.benchmark, read_point(cell), cell.scenario
 

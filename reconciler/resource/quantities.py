@@ -29,14 +29,14 @@ def show_duration(seconds: float) -> str:
     if whole < 60:
         return f"{whole} s"
     if whole < 3600:
-        return _two(whole, 60, "min", "s")
+        return _show_two_units(whole, 60, "min", "s")
     minutes = round(seconds / 60)
     if minutes < 1440:
-        return _two(minutes, 60, "h", "min")
-    return _two(round(seconds / 3600), 24, "d", "h")
+        return _show_two_units(minutes, 60, "h", "min")
+    return _show_two_units(round(seconds / 3600), 24, "d", "h")
 
 
-def _two(total: int, large: int, large_name: str, small_name: str) -> str:
+def _show_two_units(total: int, large: int, large_name: str, small_name: str) -> str:
     first, rest = divmod(total, large)
     return f"{first} {large_name}" + (f" {rest} {small_name}" if rest else "")
 

@@ -101,9 +101,6 @@ class Record(Struct, frozen=True):
         key is computed from its files."""
         return self.address.kind is Kind.COMPLIANCE_TEST and IMPORTED in self.marks and not self.inputs
 
-    def evidence(self) -> dict[str, Any]:
-        return {name: fact.value for name, fact in self.facts.items() if fact.role is Role.EVIDENCE}
-
 
 class LogFinding(Struct, frozen=True, array_like=True):
     """A problem in a record's kept files. ``rule``: the id of the rule that found it; ``line``: the 1-based line of
@@ -250,7 +247,7 @@ class Recorded(Struct, frozen=True):
         again = last[0].left_code in before or dict(last[0].pins).get(CODE) in left
         return last[0] if again and code in left else None
 
-    def done(self, key: str) -> tuple[Summary, ...]:
+    def list_done(self, key: str) -> tuple[Summary, ...]:
         found = self.by_key.get(key, ())
         for summary in found:
             if summary.ended is not Ended.DONE:

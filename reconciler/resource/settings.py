@@ -224,12 +224,11 @@ class CellSettings(CellFields, Settings, frozen=True):
     def list_part_environment(self, part: str) -> Iterator[tuple[str, str, bool]]:
         """Yield name, text, and whether the text is the name of an environment variable that contains the value."""
         for name, value in self.get_below(f"{part}.env.").items():
-            yield (name, value, False) if isinstance(value, str) else (name, str(_second(value)), True)
-
-
-def _second(value: object) -> object:
-    assert isinstance(value, list | tuple)
-    return value[1]
+            if isinstance(value, str):
+                yield name, value, False
+            else:
+                assert isinstance(value, list | tuple)
+                yield name, str(value[1]), True
 
 
 class SystemSettings(Settings, frozen=True):

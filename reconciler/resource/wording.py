@@ -33,7 +33,7 @@ def _load_units() -> dict[str, tuple[int, Mapping[str, int]]]:
     return {name: (tables[unit][unit], tables[unit]) for name, unit in named.items()}
 
 
-def _quantity(number: int, units: Mapping[str, int]) -> str:
+def _show_quantity(number: int, units: Mapping[str, int]) -> str:
     """Format a number in the largest unit that keeps it a short exact decimal; 0 stays 0."""
     if number == 0:
         return "0"
@@ -55,7 +55,7 @@ def show_value(name: str, value: Any) -> str:
     if (unit := _load_units().get(last)) and not isinstance(value, (Mapping, list, tuple)):
         factor, units = unit
         try:
-            return _quantity(int(Decimal(value) * factor), units)
+            return _show_quantity(int(Decimal(value) * factor), units)
         except (InvalidOperation, ValueError, TypeError):
             return str(value)
     if isinstance(value, str):

@@ -60,14 +60,14 @@ class Remote(Struct, frozen=True):
     root: str
     system: Any
 
-    def path(self, sha256: str) -> str:
+    def find_path(self, sha256: str) -> str:
         return f"{self.root}/{sha256[:2]}/{sha256}"
 
     def list_files(self) -> dict[str, int]:
         """Map every file name in the store, temporary ones included, to its size in bytes. Raises StoreError, also for
         a web server: its pages may lead to ever more pages, and nothing is pushed to it."""
         if self.protocol in _HTTP:
-            raise _store_error(self.url, NotImplementedError())
+            raise _make_store_error(self.url, NotImplementedError())
         with self._translate_errors():
             try:
                 found = self.system.find(self.root, detail=True)
@@ -78,29 +78,29 @@ class Remote(Struct, frozen=True):
     def get_size(self, sha256: str) -> int | None:
         """Return the bytes of an object; None if it does not exist, -1 if the store does not report sizes."""
         with contextlib.suppress(FileNotFoundError), self._translate_errors(passing=(FileNotFoundError,)):
-            found = self.system.info(self.path(sha256)).get("size")
+            found = self.system.info(self.find_path(sha256)).get("size")
             return -1 if found is None else int(found)
         return None
 
     def put(self, source: Path, sha256: str, moved: Callable[[int], None]) -> None:
         """Write an object. ``moved`` is called with the number of bytes sent, and may raise to stop the transfer."""
-        path = self.path(sha256)
+        path = self.find_path(sha256)
         with self._translate_errors():
             if self.protocol in _WHOLE:
                 from fsspec.callbacks import Callback
 
-                self.system.put_file(str(source), path, callback=_counted_bytes(Callback, moved))
+                self.system.put_file(str(source), path, callback=_make_callback(Callback, moved))
             else:
                 self._put_aside(source, path, moved)
 
     def _put_aside(self, source: Path, path: str, moved: Callable[[int], None]) -> None:
-        with source.open("rb") as stream, self._written_aside(path) as target:
+        with source.open("rb") as stream, self._open_aside(path) as target:
             while chunk := stream.read(_CHUNK):
                 target.write(chunk)
                 moved(len(chunk))
 
     @contextlib.contextmanager
-    def _written_aside(self, path: str) -> Iterator[Any]:
+    def _open_aside(self, path: str) -> Iterator[Any]:
         aside = f"{path}.{secrets.token_hex(4)}{PARTIAL}"
         self.system.makedirs(path.rpartition("/")[0], exist_ok=True)
         try:
@@ -124,7 +124,7 @@ class Remote(Struct, frozen=True):
             if self.protocol in _WHOLE:
                 self.system.pipe_file(path, data)
                 return
-            with self._written_aside(path) as target:
+            with self._open_aside(path) as target:
                 target.write(data)
 
     def read_note(self, name: str) -> bytes | None:
@@ -145,7 +145,7 @@ class Remote(Struct, frozen=True):
         with self._translate_errors(passing=(FileNotFoundError, ValueError) if start else (FileNotFoundError,)):
             # Some HTTP servers do not support ranges: from the beginning, one request streams everything.
             block = 0 if self.protocol in _HTTP and not start else _BLOCK
-            with self.system.open(self.path(sha256), "rb", block_size=block) as stream:
+            with self.system.open(self.find_path(sha256), "rb", block_size=block) as stream:
                 if start:
                     stream.seek(start)
                 while chunk := stream.read(_CHUNK):
@@ -162,7 +162,7 @@ class Remote(Struct, frozen=True):
         except Exception as error:
             if isinstance(error, passing) and (not isinstance(error, FileNotFoundError) or self._is_absence(error)):
                 raise
-            raise _store_error(self.url, error) from error
+            raise _make_store_error(self.url, error) from error
 
     def _is_absence(self, error: FileNotFoundError) -> bool:
         """Return True if the store answers and has no such object."""
@@ -177,7 +177,7 @@ class Remote(Struct, frozen=True):
         return known or getattr(cause, "status", 0) in _NOT_THERE
 
 
-def _counted_bytes(base: type, moved: Callable[[int], None]) -> Any:
+def _make_callback(base: type, moved: Callable[[int], None]) -> Any:
     class CountingCallback(base):  # type: ignore[misc]
         def relative_update(self, inc: int = 1) -> None:
             moved(inc)
@@ -185,7 +185,7 @@ def _counted_bytes(base: type, moved: Callable[[int], None]) -> Any:
     return CountingCallback()
 
 
-def _store_error(url: str, error: Exception) -> StoreError:
+def _make_store_error(url: str, error: Exception) -> StoreError:
     cause = error.__cause__
     if isinstance(error, FileNotFoundError) and isinstance(cause, Exception) and not hasattr(cause, "response"):
         error = cause
@@ -237,7 +237,7 @@ def open_remote(url: str, options: Mapping[str, object]) -> Remote:
     except (ValueError, TypeError) as error:
         raise StoreError(f"cannot open {said}: {error}", fix="see fsspec's documentation for this protocol") from error
     except Exception as error:
-        raise _store_error(said, error) from error
+        raise _make_store_error(said, error) from error
     if protocol in _LOCAL and not Path(root).parent.is_dir():
         fix = "mount it, or create its parent folder"
         raise StoreError(f"{said}: no such folder: {os.path.dirname(root)}", fix=fix)  # noqa: PTH120

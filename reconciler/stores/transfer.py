@@ -80,7 +80,7 @@ class Transfer(Struct):
     stopped: threading.Event = field(default_factory=threading.Event)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def moved(self, count: int) -> None:
+    def count_moved(self, count: int) -> None:
         self.note_bytes(count)
         with self.lock:
             self.passed += count
@@ -118,11 +118,11 @@ def list_push_due(
 ) -> tuple[list[ObjectRef], list[TransferResult], dict[str, int]]:
     """Return the objects to push, the results for those that need not or cannot be pushed, and all files of the store
     by name. ``deep`` reads back the objects that the store already has."""
-    (there,) = _all(transfer, [transfer.remote], Remote.list_files, parallel)
+    (there,) = _run_all(transfer, [transfer.remote], Remote.list_files, parallel)
     items = tuple(items)
     alike = {item.sha256 for item in items if there.get(item.sha256) == item.size}
     if deep:
-        alike = set(filter(None, _all(transfer, sorted(alike), partial(_read_back, transfer), parallel)))
+        alike = set(filter(None, _run_all(transfer, sorted(alike), partial(_read_back, transfer), parallel)))
     due, rest = [], []
     for item in items:
         here = find_object(transfer.paths, item.sha256).is_file()
@@ -156,14 +156,14 @@ def _read_back(transfer: Transfer, sha256: str) -> str:
 def push(transfer: Transfer, due: Iterable[ObjectRef], there: Iterable[str], *, parallel: int) -> list[TransferResult]:
     """Push objects. Raises StoreError if the store fails; objects already sent stay there."""
 
-    def one(item: ObjectRef) -> TransferResult:
+    def send(item: ObjectRef) -> TransferResult:
         source = find_object(transfer.paths, item.sha256)
         if hash_file(source) != item.sha256:
             return TransferResult(item, TransferStatus.WRONG, "damaged here: `reconcile --deep` finds and repairs it")
-        transfer.remote.put(source, item.sha256, transfer.moved)
+        transfer.remote.put(source, item.sha256, transfer.count_moved)
         return TransferResult(item, TransferStatus.MOVED)
 
-    ended = _all(transfer, due, one, parallel)
+    ended = _run_all(transfer, due, send, parallel)
     whole = {item.what.sha256 for item in ended if item.fate is TransferStatus.MOVED}.union(there)
     for name in there:
         if name.endswith(PARTIAL) and name.partition(".")[0] in whole:
@@ -192,12 +192,12 @@ def pull(transfer: Transfer, due: list[ObjectRef], *, parallel: int) -> list[Tra
     partial ones are kept."""
     folder = transfer.paths.incoming
     folder.mkdir(parents=True, exist_ok=True)
-    needed = sum(item.size for item in due) - sum(min(item.size, _size(folder / item.sha256)) for item in due)
+    needed = sum(item.size for item in due) - sum(min(item.size, _read_size(folder / item.sha256)) for item in due)
     free = shutil.disk_usage(folder).free
     if needed > free - _SPARE:
         fix = "free space (`reconcile gc` removes files that no record needs), or pull less: reconcile pull kind=Engine"
         raise StorageError(f"{needed} bytes to pull, but only {free} free in {folder}", fix=fix)
-    ended = _all(transfer, due, lambda item: _pull_one(transfer, item), parallel)
+    ended = _run_all(transfer, due, lambda item: _pull_one(transfer, item), parallel)
     if not any(folder.iterdir()):  # no partial files are left
         folder.rmdir()
     return ended
@@ -206,7 +206,7 @@ def pull(transfer: Transfer, due: list[ObjectRef], *, parallel: int) -> list[Tra
 def foresee_transfer(transfer: Transfer, due: list[ObjectRef], *, parallel: int) -> list[TransferResult]:
     """Predict what a pull would find in the store, without reading an object."""
 
-    def one(item: ObjectRef) -> TransferResult:
+    def predict(item: ObjectRef) -> TransferResult:
         size = transfer.remote.get_size(item.sha256)
         if size is None:
             return TransferResult(item, TransferStatus.ABSENT, NOT_PUSHED)
@@ -214,13 +214,13 @@ def foresee_transfer(transfer: Transfer, due: list[ObjectRef], *, parallel: int)
             return TransferResult(item, TransferStatus.WRONG, f"{size} bytes in the store, but {item.size} recorded")
         return TransferResult(item, TransferStatus.MOVED)
 
-    return _all(transfer, due, one, parallel)
+    return _run_all(transfer, due, predict, parallel)
 
 
 def _pull_one(transfer: Transfer, item: ObjectRef) -> TransferResult:
     part = transfer.paths.incoming / item.sha256
     for _ in range(2):
-        resumed = _size(part)
+        resumed = _read_size(part)
         try:
             size, digest = _fetch(transfer, item, part)
         except FileNotFoundError:
@@ -244,7 +244,7 @@ def _fetch(transfer: Transfer, item: ObjectRef, part: Path) -> tuple[int, str]:
     total = hashlib.sha256()
     with convert_storage_errors(part), part.open("a+b") as stream:
         have = stream.seek(0, 2)
-        chunks = _rest(transfer.remote, item, have)
+        chunks = _read_rest(transfer.remote, item, have)
         if chunks is None:
             have = 0
             stream.truncate(0)
@@ -252,18 +252,18 @@ def _fetch(transfer: Transfer, item: ObjectRef, part: Path) -> tuple[int, str]:
         stream.seek(0)
         while data := stream.read(1 << 20):
             total.update(data)
-        transfer.moved(have)
+        transfer.count_moved(have)
         for chunk in chunks:
             have += len(chunk)
             total.update(chunk)
             stream.write(chunk)
-            transfer.moved(len(chunk))
+            transfer.count_moved(len(chunk))
             if have > item.size:
                 break
     return have, total.hexdigest()
 
 
-def _rest(remote: Remote, item: ObjectRef, have: int) -> Iterator[bytes] | None:
+def _read_rest(remote: Remote, item: ObjectRef, have: int) -> Iterator[bytes] | None:
     """Return the bytes that follow the local ones; None if the object must be read from its beginning."""
     if have == item.size:
         return iter(())
@@ -276,11 +276,11 @@ def _rest(remote: Remote, item: ObjectRef, have: int) -> Iterator[bytes] | None:
         return None  # this store cannot start in the middle
 
 
-def _size(path: Path) -> int:
+def _read_size(path: Path) -> int:
     return path.stat().st_size if path.is_file() else 0
 
 
-def _all(transfer: Transfer, items: Iterable[_Item], one: Callable[[_Item], _Ended], parallel: int) -> list[_Ended]:
+def _run_all(transfer: Transfer, items: Iterable[_Item], one: Callable[[_Item], _Ended], parallel: int) -> list[_Ended]:
     """Transfer all objects. Raises StoreError if the store fails, or if too few bytes pass for too long."""
     passed, since = -1, time.monotonic()
 

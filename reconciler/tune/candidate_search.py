@@ -77,15 +77,15 @@ def decide_metrics(measured: Sequence[Sequence[float]], *, lower_is_better: bool
         if not results:
             return Ask(index, None, "not measured yet")
     spread = measure_spread(measured)
-    ranked = sorted(range(len(measured)), key=lambda i: _mean(measured[i]), reverse=not lower_is_better)
+    ranked = sorted(range(len(measured)), key=lambda i: _average(measured[i]), reverse=not lower_is_better)
     best = ranked[0]
     close = [i for i in ranked if i == best or not _is_apart(measured[best], measured[i], spread)]
-    open_ones = [i for i in close if len(measured[i]) < REPEATS and math.isfinite(_mean(measured[i]))]
+    open_ones = [i for i in close if len(measured[i]) < REPEATS and math.isfinite(_average(measured[i]))]
     if open_ones and (len(close) > 1 or len(measured[best]) < CONFIRMATIONS):
         index = min(open_ones, key=lambda i: len(measured[i]))
         again = "repeated to confirm it" if len(close) == 1 else "it is within the noise of the best"
         return Ask(index, None, again)
-    return BestMetric(best, _mean(measured[best]), spread, len(measured[best]))
+    return BestMetric(best, _average(measured[best]), spread, len(measured[best]))
 
 
 def measure_spread(measured: Sequence[Sequence[float]]) -> float:
@@ -101,11 +101,11 @@ def measure_spread(measured: Sequence[Sequence[float]]) -> float:
 
 
 def _is_apart(one: Sequence[float], other: Sequence[float], spread: float) -> bool:
-    a, b = _mean(one), _mean(other)
+    a, b = _average(one), _average(other)
     if not math.isfinite(b):
         return True
     return abs(a / b - 1) > _APART * spread * math.sqrt(1 / len(one) + 1 / len(other))
 
 
-def _mean(values: Sequence[float]) -> float:
+def _average(values: Sequence[float]) -> float:
     return sum(values) / len(values)

@@ -78,19 +78,19 @@ def render_tuned_text(tuned: Tuned, patch: str) -> str:
 def _describe(tuned: Tuned) -> str:
     match tuned.best:
         case BestRate(candidate=candidate, found=found):
-            chosen = _chosen(tuned, candidate)
+            chosen = _show_candidate(tuned, candidate)
             above = f", INVALID at {found.above:.6g}" if found.above is not None else ""
             ended = "" if found.settled else f" So far, since {tuned.why or found.why}."
             return f"{chosen}VALID at {found.rate:.6g} queries/s{above}.{_explain_margin(tuned)}{ended}"
         case BestMetric(candidate=candidate, mean=mean, spread=spread, runs=runs):
             ended = f" So far, since {tuned.why}." if tuned.why else ""
             noise = f", one run differs from the next by {spread:.1%}" if spread else ""
-            return f"{_chosen(tuned, candidate)}{mean:.6g} over {show_count(runs, 'run')}{noise}.{ended}"
+            return f"{_show_candidate(tuned, candidate)}{mean:.6g} over {show_count(runs, 'run')}{noise}.{ended}"
         case NotFound(why=why):
             return f"nothing was VALID: {tuned.why or why}"
 
 
-def _chosen(tuned: Tuned, candidate: int) -> str:
+def _show_candidate(tuned: Tuned, candidate: int) -> str:
     settings = tuned.goal.candidates[candidate]
     return f"{render_settings(settings)}: " if len(tuned.goal.candidates) > 1 else ""
 

@@ -209,7 +209,7 @@ def decide(
     unsure = 0 if noise.degrees >= _KNOWN else _count_contradictions(trials)
     if not _is_proven(trials, rate, confirmations + unsure):
         return Next(rate, "to confirm it")
-    return _found(trials, rate, bracket, "")
+    return _make_found(trials, rate, bracket, "")
 
 
 def conclude(trials: Sequence[RateTrial], why: str) -> FoundRate | NotFound:
@@ -219,10 +219,10 @@ def conclude(trials: Sequence[RateTrial], why: str) -> FoundRate | NotFound:
         return NotFound(why or "no rate was VALID")
     target = measure_noise(trials, bracket.low).lower(bracket.low)
     valid = [trial.rate for trial in trials if trial.valid and trial.rate <= bracket.low]
-    return _found(trials, max((rate for rate in valid if rate <= target), default=min(valid)), bracket, why)
+    return _make_found(trials, max((rate for rate in valid if rate <= target), default=min(valid)), bracket, why)
 
 
-def _found(trials: Sequence[RateTrial], rate: float, bracket: Bracket, why: str) -> FoundRate:
+def _make_found(trials: Sequence[RateTrial], rate: float, bracket: Bracket, why: str) -> FoundRate:
     low, high = bracket.low or rate, bracket.high
     noise = measure_noise(trials, low)
     capacity = math.sqrt(low * (high or low))
@@ -289,7 +289,7 @@ def _cross(trials: Sequence[RateTrial], low: float, high: float, tolerance: floa
     """Return the rate at which the limit is crossed, shifted slightly to the side that leaves the shorter bracket."""
     middle = math.sqrt(low * high)
     ends = _read_ends(trials, low, high)
-    if ends is None or _drags(trials, low, high):
+    if ends is None or _is_dragging(trials, low, high):
         return middle
     crossing = low + (high - low) * ends[0] / (ends[0] + ends[1])
     aside = 0.4 * tolerance * crossing
@@ -300,10 +300,13 @@ def _cross(trials: Sequence[RateTrial], low: float, high: float, tolerance: floa
 
 def _read_ends(trials: Sequence[RateTrial], low: float, high: float) -> tuple[float, float] | None:
     """Return the distances of both ends of a bracket from the limit, on one nearly linear scale."""
-    strains = _mean(t.strain for t in trials if t.rate == low), _mean(t.strain for t in trials if t.rate == high)
+    strains = (
+        _average(t.strain for t in trials if t.rate == low),
+        _average(t.strain for t in trials if t.rate == high),
+    )
     if strains[0] is not None and strains[1] is not None and max(-strains[0], strains[1]) < _STRAIGHT:
         return max(-strains[0], _LEAST), max(strains[1], _LEAST)
-    eases = [_mean(1 / t.pressure for t in trials if t.rate == rate and t.pressure) for rate in (low, high)]
+    eases = [_average(1 / t.pressure for t in trials if t.rate == rate and t.pressure) for rate in (low, high)]
     if eases[0] is None or eases[1] is None:
         return None
     return max(eases[0] - 1, _LEAST), max(1 - eases[1], _LEAST)
@@ -317,19 +320,19 @@ def _is_outlier(trials: Sequence[RateTrial], low: float, high: float) -> bool:
     failed = sum(-1 if t.valid else 1 for t in trials if high <= t.rate <= _NEXT * high)
     if len(below) < 2 or failed > 1 or high > _NEXT * low or high - low > below[0] - below[1]:
         return False
-    eases = [_mean(1 / t.pressure for t in trials if t.rate == rate and t.valid and t.pressure) for rate in below]
+    eases = [_average(1 / t.pressure for t in trials if t.rate == rate and t.valid and t.pressure) for rate in below]
     if eases[0] is None or eases[1] is None:
         return False
     slope = min((eases[0] - eases[1]) / (below[0] - below[1]), 0.0)
     return eases[0] + slope * (high - below[0]) > _ROOM
 
 
-def _mean(values: Iterable[float | None]) -> float | None:
+def _average(values: Iterable[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None
 
 
-def _drags(trials: Sequence[RateTrial], low: float, high: float) -> bool:
+def _is_dragging(trials: Sequence[RateTrial], low: float, high: float) -> bool:
     """Return True if the last trials moved only one end, so that the line does not fit and halving is safer."""
     if len(trials) < 5:
         return False

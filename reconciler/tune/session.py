@@ -146,11 +146,11 @@ class Search(Struct):
     def _find_known(self, wanted: Mapping[str, object]) -> list[TrialRun]:
         """Return the trials that differ from the searched ones only in the rate, and whose evidence matches the newest
         one's."""
-        asked = _without_rate(wanted, rated=self.goal.start is not None)
+        asked = _drop_rate(wanted, rated=self.goal.start is not None)
         found = [
             run
             for run in list_trials(self.paths, self.goal.cell)
-            if _without_rate({n: i.value for n, i in run.record.inputs.items()}, rated=self.goal.start is not None)
+            if _drop_rate({n: i.value for n, i in run.record.inputs.items()}, rated=self.goal.start is not None)
             == asked
         ]
         summaries = [summarize(run.record, run.id) for run in found]
@@ -191,7 +191,7 @@ def _find_shortest(runs: Sequence[TrialRun], rate: float) -> float | None:
     return min(lasted, default=None)
 
 
-def _without_rate(inputs: Mapping[str, object], *, rated: bool) -> dict[str, object]:
+def _drop_rate(inputs: Mapping[str, object], *, rated: bool) -> dict[str, object]:
     return {name: value for name, value in inputs.items() if not (rated and name == RATE)}
 
 

@@ -51,13 +51,13 @@ def _find_cause(view: CellView, name: str, setting: ConfSetting, logged: str) ->
         return ConfCause(
             f"line {earlier} has the logged value: does the file collect the settings of several runs?", SAID_TWICE
         )
-    same, accuracy = _same_run(view, name, wanted)
-    factor = _factor(name, wanted, parse_decimal(logged))
+    same, accuracy = _find_equal_run(view, name, wanted)
+    factor = _explain_factor(name, wanted, parse_decimal(logged))
     if factor and not accuracy:
         return ConfCause(f"{same}, {factor}", "conf-of-audit-run") if same else ConfCause(factor)
     if same:
         return ConfCause(same, "conf-of-accuracy-run" if accuracy else "conf-of-audit-run")
-    short = _short_run(view, name, wanted)
+    short = _explain_short_run(view, name, wanted)
     return ConfCause(short, "conf-of-quick-test") if short else ConfCause()
 
 
@@ -93,7 +93,7 @@ def _find_earlier(view: CellView, setting: ConfSetting, logged: str) -> int:
         return 0
     for line in _list_earlier(setting.line):
         stated = parse_decimal(line.text)
-        if stated is not None and _equal(stated * (asked / written), ran):
+        if stated is not None and _are_close(stated * (asked / written), ran):
             return line.line
     return 0
 
@@ -112,7 +112,7 @@ def _list_earlier(line: ConfValue) -> Iterator[ConfValue]:
         earlier = earlier.before
 
 
-def _same_run(view: CellView, name: str, wanted: Decimal) -> tuple[str, bool]:
+def _find_equal_run(view: CellView, name: str, wanted: Decimal) -> tuple[str, bool]:
     """Find a run of this cell with the conf's value, which may have been the last to write the file. Also return
     whether it is the accuracy run."""
     runs: list[tuple[str, RunView | None]] = [
@@ -127,12 +127,12 @@ def _same_run(view: CellView, name: str, wanted: Decimal) -> tuple[str, bool]:
             continue
         key = declared.key
         found = number(run.log, key)
-        if found is not None and _equal(found, wanted):
+        if found is not None and _are_close(found, wanted):
             return f"the setting of {title} ({run.log.file}:{run.log.find_line_number(key)})", run is view.accuracy
     return "", False
 
 
-def _factor(name: str, wanted: Decimal, logged: Decimal | None) -> str:
+def _explain_factor(name: str, wanted: Decimal, logged: Decimal | None) -> str:
     if name != keys.TARGET_QPS or not logged:
         return ""
     ratio = wanted / logged
@@ -140,7 +140,7 @@ def _factor(name: str, wanted: Decimal, logged: Decimal | None) -> str:
     return f"{near} of the published target, a usual setting of audit runs" if near is not None else ""
 
 
-def _short_run(view: CellView, name: str, wanted: Decimal) -> str:
+def _explain_short_run(view: CellView, name: str, wanted: Decimal) -> str:
     if name == keys.MIN_DURATION:
         rules = view.rules
         least = rules.get_value("least_min_duration", view.cell.scenario) if rules else None
@@ -151,5 +151,5 @@ def _short_run(view: CellView, name: str, wanted: Decimal) -> str:
     return ""
 
 
-def _equal(one: Decimal, two: Decimal) -> bool:
+def _are_close(one: Decimal, two: Decimal) -> bool:
     return abs(one - two) <= abs(two) * Decimal("0.000005")

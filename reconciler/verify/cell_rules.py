@@ -137,7 +137,7 @@ def _deny_lengths(stated: Stated, limits: Mapping[str, Decimal]) -> Iterator[tup
             yield "mean", found, f"a mean within {whose}: {least} to {most}"
 
 
-def _shape(*lines: str) -> re.Pattern[str]:
+def _compile_lines(*lines: str) -> re.Pattern[str]:
     return re.compile("|".join(line.replace("N", _N) for line in lines), re.ASCII)
 
 
@@ -145,8 +145,8 @@ _FILES = {
     "TEST07": _File(
         VERIFY_ACCURACY,
         {
-            "score": _shape("Accuracy score: N", "accuracy: N"),
-            "threshold": _shape("Accuracy threshold: N", "threshold: N"),
+            "score": _compile_lines("Accuracy score: N", "accuracy: N"),
+            "threshold": _compile_lines("Accuracy threshold: N", "threshold: N"),
         },
         ("score", "the accuracy of its answers"),
         _deny_accuracy,
@@ -154,10 +154,10 @@ _FILES = {
     "TEST08": _File(
         VERIFY_ACCURACY,
         {
-            "entries": _shape("num_acc_log_entries = N", "answers in the accuracy run: N"),
-            "matched": _shape("num_matched = N"),
-            "missing": _shape("num_unmatched = N", "not in the accuracy run: N"),
-            "differing": _shape("num_ne_mismatch = N", "differing: N"),
+            "entries": _compile_lines("num_acc_log_entries = N", "answers in the accuracy run: N"),
+            "matched": _compile_lines("num_matched = N"),
+            "missing": _compile_lines("num_unmatched = N", "not in the accuracy run: N"),
+            "differing": _compile_lines("num_ne_mismatch = N", "differing: N"),
         },
         ("entries", "the number of entries that were compared"),
         _deny_matches,
@@ -165,11 +165,11 @@ _FILES = {
     "TEST09": _File(
         OUTPUT_LENGTH,
         {
-            "mean": _shape("Mean output tokens: N", "mean tokens: N"),
-            "shortest": _shape("Min output tokens: N", r"shortest and longest: N and \d+"),
-            "longest": _shape("Max output tokens: N", r"shortest and longest: \d+ and N"),
-            "least": _shape("Min threshold: N", r"bounds: N to \S+"),
-            "most": _shape("Max threshold: N", r"bounds: \S+ to N"),
+            "mean": _compile_lines("Mean output tokens: N", "mean tokens: N"),
+            "shortest": _compile_lines("Min output tokens: N", r"shortest and longest: N and \d+"),
+            "longest": _compile_lines("Max output tokens: N", r"shortest and longest: \d+ and N"),
+            "least": _compile_lines("Min threshold: N", r"bounds: N to \S+"),
+            "most": _compile_lines("Max threshold: N", r"bounds: \S+ to N"),
         },
         ("mean", "the mean length of its answers"),
         _deny_lengths,
@@ -188,13 +188,13 @@ def find_log_gaps(view: CellView) -> Iterator[Gap]:
         yield from find_gap(view, run.detail, f"the {run.name} run's detail log", blind=True)
         yield from find_gap(view, run.summary, f"the {run.name} run's summary")
     yield from find_gap(view, view.files.user_conf, "user.conf")
-    yield from _unread_conf(view)
+    yield from _find_unread_conf(view)
     yield from find_gap(view, view.files.accuracy_text, "accuracy.txt")
     for test, run in view.files.test_runs.items():
-        yield from _test(view, test, run)
+        yield from _find_unread_test(view, test, run)
 
 
-def _unread_conf(view: CellView) -> Iterator[Gap]:
+def _find_unread_conf(view: CellView) -> Iterator[Gap]:
     """Report a conf without settings for the run, because all its lines are for other models or scenarios."""
     conf, reading = view.files.user_conf.value, read_conf(view)
     if conf is not None and conf.values and reading is not None and not reading.settings:
@@ -202,7 +202,7 @@ def _unread_conf(view: CellView) -> Iterator[Gap]:
         yield make_gap(view, Place(view.files.user_conf.file), reason)
 
 
-def _test(view: CellView, test: str, run: RunFolder) -> Iterator[Gap]:
+def _find_unread_test(view: CellView, test: str, run: RunFolder) -> Iterator[Gap]:
     """Report a test's unreadable detail log. Tests such as TEST06 publish neither logs of their run nor a verdict about
     its speed."""
     folder = view.files.tests[test]
@@ -358,7 +358,7 @@ def verify_summaries(view: CellView) -> Complaints:
         summary = run.run.summary.value if run is not None else None
         if run is None or summary is None:
             continue
-        found = list(_differences(summary, run.log))
+        found = list(_find_differences(summary, run.log))
         if len(found) > _FEW:
             first = found[0]
             yield Complaint(
@@ -373,14 +373,14 @@ def verify_summaries(view: CellView) -> Complaints:
             yield from found
 
 
-def _differences(summary: SummaryLog, log: DetailLog) -> Iterator[Complaint]:
+def _find_differences(summary: SummaryLog, log: DetailLog) -> Iterator[Complaint]:
     for reading in summary.list_readings(log):
         for name, key in find_differing(reading, log):
-            yield _complaint(reading, log, name, key, reading.get(name))
-    yield from _errors(summary, log)
+            yield _make_complaint(reading, log, name, key, reading.get(name))
+    yield from _find_uncounted_errors(summary, log)
 
 
-def _errors(summary: SummaryLog, log: DetailLog) -> Iterator[Complaint]:
+def _find_uncounted_errors(summary: SummaryLog, log: DetailLog) -> Iterator[Complaint]:
     known = len(log.errors) + len(log.list_entries(PASSED_OVER))
     if summary.errors is not None and summary.errors != known:
         line = log.errors[0].line if log.errors else log.find_line_number(keys.NUM_ERRORS)
@@ -395,7 +395,7 @@ def _errors(summary: SummaryLog, log: DetailLog) -> Iterator[Complaint]:
         )
 
 
-def _complaint(summary: SummaryLog, log: DetailLog, name: str, key: str, said: str) -> Complaint:
+def _make_complaint(summary: SummaryLog, log: DetailLog, name: str, key: str, said: str) -> Complaint:
     return Complaint(
         Place(summary.file, summary.number(name)),
         f"{name}: {show_value(said)}",

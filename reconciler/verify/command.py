@@ -198,13 +198,13 @@ def objections_command(
 def _join(verified: TreeReport, checked: TreeReport) -> TreeReport:
     """Join the findings into one objection per place. Broken rules of this project only are included if they are
     errors."""
-    known = {_name_found(finding) for finding in verified.findings}
-    more = (f for f in checked.findings if _name_found(f) not in known)
+    known = {_make_key(finding) for finding in verified.findings}
+    more = (f for f in checked.findings if _make_key(f) not in known)
     asked = (f for f in more if f.severity is Severity.ERROR or f.rule.sources != (OURS,))
     return replace(verified, findings=(*verified.findings, *map(_deny, asked)))
 
 
-def _name_found(finding: TreeFinding) -> tuple[str, str, str]:
+def _make_key(finding: TreeFinding) -> tuple[str, str, str]:
     return finding.cell, str(finding.complaint.place), finding.complaint.found
 
 

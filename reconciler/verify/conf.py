@@ -57,7 +57,7 @@ def _read_conf(view: CellView) -> ConfReading | None:
     if len(readings) == 1:
         return readings[0]
     is_meant = view.rules is not None  # the lines are for this benchmark, because its model key is known
-    return min(readings, key=lambda reading: (is_meant and not reading.settings, len(_differences(run, reading))))
+    return min(readings, key=lambda reading: (is_meant and not reading.settings, len(_find_differences(run, reading))))
 
 
 def _read_for_run(conf: UserConf, model: str, run: RunView) -> ConfReading:
@@ -90,7 +90,7 @@ def verify_contradicting(view: CellView) -> Complaints:
     if reading is None or run is None:
         return
     replaced = _may_be_replaced(view, run, reading)
-    for item in _differences(run, reading):
+    for item in _find_differences(run, reading):
         setting = reading.settings[item.field]
         rounded = is_rounded(setting.line.text, setting.value, item.logged)
         cause = find_cause(view, item.field, setting, item.logged)
@@ -138,12 +138,12 @@ def _may_be_replaced(view: CellView, run: RunView, reading: ConfReading) -> bool
     if copied is None or copied.rejected or run.log.release >= _ORDERED_SINCE:
         return False
     built_in = _read_for_run(copied, reading.model, run)
-    denied = {item.field for item in _differences(run, built_in)}
-    replaced = {item.field for item in _differences(run, reading)}
+    denied = {item.field for item in _find_differences(run, built_in)}
+    replaced = {item.field for item in _find_differences(run, reading)}
     return replaced <= built_in.settings.keys() - denied and not (denied & reading.settings.keys()) - replaced
 
 
-def _differences(run: RunView, reading: ConfReading) -> list[Contradiction]:
+def _find_differences(run: RunView, reading: ConfReading) -> list[Contradiction]:
     asked = Asked(run.log.scenario, PERFORMANCE, reading.values())
     return [item for item in find_contradictions(run.log, asked) if item.field in reading.settings]
 
@@ -161,7 +161,7 @@ def verify_unexplained(view: CellView) -> Complaints:
     target = find_target(scenario)
     for setting in (target, *_EVERYWHERE) if target else _EVERYWHERE:
         name, key = setting.name, setting.key
-        logged, default = number(run.log, key), parse_number(_default(view, name, scenario))
+        logged, default = number(run.log, key), parse_number(_find_default(view, name, scenario))
         usual = default, _count_once(view, name)
         if name not in reading.settings and logged is not None and default is not None and logged not in usual:
             yield Complaint(
@@ -179,7 +179,7 @@ def _count_once(view: CellView, name: str) -> Decimal | None:
     return parse_number(view.find_rule("dataset_size")) if name == keys.MIN_QUERY_COUNT else None
 
 
-def _default(view: CellView, name: str, scenario: str) -> Any:
+def _find_default(view: CellView, name: str, scenario: str) -> Any:
     """Return the default from the tree's copy of mlperf.conf, or from the round if there is no copy."""
     rules = view.rules
     if rules is None:
@@ -248,14 +248,14 @@ def verify_old_seeds(view: CellView) -> Complaints:
                 Place(view.files.mlperf_conf.file, line.line),
                 f"{name} {line.text}",
                 f"{logged}, as in the log",
-                cause=_name_origin(name, line.integer),
+                cause=_describe_origin(name, line.integer),
                 other=find_at(run.log, f"effective_{name}"),
             )
             return
 
 
 @functools.lru_cache(maxsize=16)
-def _name_origin(name: str, seed: int | None) -> str:
+def _describe_origin(name: str, seed: int | None) -> str:
     of_seed = (of for of in list_rounds() if seed is not None and states_itself(of, (seed,)))
     matching = [of for of in of_seed if load_ruleset(of).seeds().get(name) == seed]
     return f"a copy of mlperf.conf from {matching[-1]}" if matching else "a copy of mlperf.conf with seeds of no round"

@@ -83,7 +83,7 @@ def _find_copies(logs: PublishedLogs) -> Iterator[tuple[About, Complaint]]:
     for item in logs.facts:
         for run, digest in item.digests:
             if run != _CONF_DIGEST:
-                yield from _shared(*seen.setdefault(digest, (item, run)), item, run, logs)
+                yield from _judge_copy(*seen.setdefault(digest, (item, run)), item, run, logs)
 
 
 def _find_edited_copies(logs: PublishedLogs) -> Iterator[tuple[About, Complaint]]:
@@ -96,19 +96,19 @@ def _find_edited_copies(logs: PublishedLogs) -> Iterator[tuple[About, Complaint]
             marks = logs.fingerprints.get((item.submitter, item.cell, run), ())
             known = [seen.setdefault(mark, (item, run, digest)) for mark in marks]
             first, first_run, _ = next((entry for entry in known if entry[2] != digest), (item, run, digest))
-            for about, complaint in _shared(first, first_run, item, run, logs):
+            for about, complaint in _judge_copy(first, first_run, item, run, logs):
                 yield about, replace(complaint, wanted=wanted, cause=cause, common="")
 
 
-def _shared(
+def _judge_copy(
     first: Facts, first_run: str, second: Facts, run: str, logs: PublishedLogs
 ) -> Iterator[tuple[About, Complaint]]:
     alike = first.submitter == second.submitter and first_run == run
     if alike and (first.cell == second.cell or _may_share(first, second, logs.inferable)):
         return
-    divisions = alike and _parts(first)[1:] == _parts(second)[1:]
-    scenarios = alike and logs.inferable is None and _parts(first)[1] == _parts(second)[1]
-    named_apart = alike and _parts(first)[1] != _parts(second)[1]
+    divisions = alike and _split_cell(first)[1:] == _split_cell(second)[1:]
+    scenarios = alike and logs.inferable is None and _split_cell(first)[1] == _split_cell(second)[1]
+    named_apart = alike and _split_cell(first)[1] != _split_cell(second)[1]
     categories = named_apart and _are_in_two_categories(first, second, logs)
     names = named_apart and _are_described_alike(first, second, logs)
     doubt = "both cells are the same result in two divisions" if divisions else _ROUND_ALLOWS_IT if scenarios else ""
@@ -118,7 +118,7 @@ def _shared(
     asked = {"two-divisions": divisions, "two-categories": categories, "two-submitters": submitters}
     complaint = Complaint(
         Place(logs.files.get((second.submitter, second.cell, run), second.cell)),
-        f"the {run} log of {_name(first, second)}{'' if first_run == run else f' ({first_run})'}",
+        f"the {run} log of {_show_cell(first, second)}{'' if first_run == run else f' ({first_run})'}",
         "a log of a separate run",
         cause="a run published twice, or a copied log",
         other=Place(logs.files.get((first.submitter, first.cell, first_run), first.cell)),
@@ -129,21 +129,21 @@ def _shared(
     yield About(second.submitter, second.cell), complaint
 
 
-def _name(first: Facts, second: Facts) -> str:
+def _show_cell(first: Facts, second: Facts) -> str:
     return first.cell if first.submitter == second.submitter else f"{first.submitter} {first.cell}"
 
 
 def _may_share(one: Facts, two: Facts, inferable: Pairs | None) -> bool:
     """Return True for variants of one system's benchmark (-99, -99.9), for scenarios that may be inferred from each
     other, or for both."""
-    (_, system, benchmark, scenario), (_, system2, benchmark2, scenario2) = _parts(one), _parts(two)
+    (_, system, benchmark, scenario), (_, system2, benchmark2, scenario2) = _split_cell(one), _split_cell(two)
     differ = (benchmark, scenario) != (benchmark2, scenario2)
     return system == system2 and differ and _may_be_of_one_run(one, two, inferable)
 
 
 def _may_be_of_one_run(one: Facts, two: Facts, inferable: Pairs | None) -> bool:
     """Return True if one run on one machine may count for both cells."""
-    (_, _, benchmark, scenario), (_, _, benchmark2, scenario2) = _parts(one), _parts(two)
+    (_, _, benchmark, scenario), (_, _, benchmark2, scenario2) = _split_cell(one), _split_cell(two)
     if strip_variant(one.official or benchmark) != strip_variant(two.official or benchmark2):
         return False
     pairs = ({made, measured} for made, measured in inferable or ())
@@ -171,7 +171,7 @@ def _find_entries(one: Facts, two: Facts, logs: PublishedLogs) -> tuple[SystemEn
     return first, second
 
 
-def _parts(facts: Facts) -> list[str]:
+def _split_cell(facts: Facts) -> list[str]:
     return [*facts.cell.split("/"), "", "", ""][:4]
 
 
@@ -189,14 +189,14 @@ def add_causes(findings: Iterable[TreeFinding], facts: Sequence[Facts]) -> Itera
             yield finding
             continue
         about_target = finding.complaint.found.startswith("target_")
-        text, mechanism = _conf_cause(own, facts if about_target else (), shared)
+        text, mechanism = _explain_conf(own, facts if about_target else (), shared)
         if finding.complaint.mechanism == ESTIMATE:
             mechanism = ESTIMATE
         cause = replace(finding.complaint, cause=text, mechanism=mechanism or finding.complaint.mechanism)
         yield replace(finding, complaint=cause)
 
 
-def _conf_cause(own: Facts, facts: Sequence[Facts], shared: Mapping[tuple[str, str], list[Facts]]) -> tuple[str, str]:
+def _explain_conf(own: Facts, facts: Sequence[Facts], shared: Mapping[tuple[str, str], list[Facts]]) -> tuple[str, str]:
     """Explain the difference by another cell. Also return the id of that cause."""
     if own.conf_target is not None:
         for item in facts:
@@ -212,7 +212,7 @@ def _conf_cause(own: Facts, facts: Sequence[Facts], shared: Mapping[tuple[str, s
 def _are_related(one: Facts, two: Facts) -> bool:
     """Return True for cells whose files can be confused: those of one system, or of one benchmark and scenario. Other
     cells may have equal round numbers by chance."""
-    (_, system, benchmark, scenario), (_, system2, benchmark2, scenario2) = _parts(one), _parts(two)
+    (_, system, benchmark, scenario), (_, system2, benchmark2, scenario2) = _split_cell(one), _split_cell(two)
     same_result = (strip_variant(benchmark), scenario) == (strip_variant(benchmark2), scenario2)
     return same_result or (system == system2 and scenario == scenario2)
 
@@ -254,7 +254,12 @@ def list_stated_hashes(view: CellView) -> Iterator[StatedHash]:
             str(view.cell),
             run,
             report.hash.lower(),
-            hash((_plain(answers.data[: 2 * _END])[:_END], _plain(answers.data[-2 * _END :])[-_END:])),
+            hash(
+                (
+                    _strip_returns(answers.data[: 2 * _END])[:_END],
+                    _strip_returns(answers.data[-2 * _END :])[-_END:],
+                )
+            ),
             Place(read.file, report.hash_line),
         )
 
@@ -266,7 +271,7 @@ def _is_named(answers: CachedAnswers, digest: str) -> bool:
     return len(answers.data) <= _SMALL and digest in answers.own_hashes()
 
 
-def _plain(data: bytes) -> bytes:
+def _strip_returns(data: bytes) -> bytes:
     return data.replace(b"\r\n", b"\n")
 
 

@@ -237,7 +237,7 @@ class _Memory(Struct):
     hashes: list[StatedHash] = field(default_factory=list)
 
     def add(self, view: CellView) -> None:
-        self.logs.facts.append(_facts(view))
+        self.logs.facts.append(_collect_facts(view))
         self.logs.machines[view.files.submitter.submitter, str(view.cell)] = view.system.entry
         self.gaps += choose_cell_rules(view).find_gaps(view)
         self.spans += list_spans(view)
@@ -253,7 +253,7 @@ class _Memory(Struct):
             self.logs.fingerprints[key] = read.log.compute_once(find_fingerprints)
 
 
-def _facts(view: CellView) -> Facts:
+def _collect_facts(view: CellView) -> Facts:
     setting = read_target(read_conf(view))
     target = None
     if setting is not None:

@@ -43,10 +43,10 @@ class TreeLogs(RunLogs, frozen=True):
         return (self.cached.entries if self.cached is not None else ()) or RunLogs.read_entries(self, run)
 
     def read_detail_log(self, run: str) -> DetailLog:
-        return _there(self.files.detail if self.files else None, run)
+        return _require(self.files.detail if self.files else None, run)
 
     def read_summary_log(self, run: str) -> SummaryLog:
-        return _there(self.files.summary if self.files else None, run)
+        return _require(self.files.summary if self.files else None, run)
 
 
 _SCRIPTS = ("compliance scripts", OURS)
@@ -67,9 +67,9 @@ def find_disagreements(view: CellView) -> Complaints:
     verify file without a verdict whose logs pass is a warning: the script did not finish.
     """
     for test, folder in view.files.tests.items():
-        for item in judge_files(_published(view, test, folder)):
+        for item in judge_files(_collect_published(view, test, folder)):
             if item.said is not item.found and item.sure and not _is_of_nothing(item):
-                complaint = _complaint(test, view.files.read_text(folder, item.file), item)
+                complaint = _make_complaint(test, view.files.read_text(folder, item.file), item)
                 compares_runs = item.file == VERIFY_PERFORMANCE and test != UNIQUE
                 doubt = find_doubt_of_inference(view, test) if compares_runs and len(item.reasons) == 1 else ""
                 yield replace(complaint, doubt=doubt, mechanism=OWN_SCENARIO) if doubt else complaint
@@ -82,7 +82,7 @@ def find_empty_tests(view: CellView) -> Complaints:
     for test, folder in view.files.tests.items():
         whole = view.files.read_whole_answers(folder / "accuracy")
         short = whole is not None and len(whole.data) <= _EMPTY
-        for item in judge_files(_published(view, test, folder)) if short else ():
+        for item in judge_files(_collect_published(view, test, folder)) if short else ():
             if _is_of_nothing(item):
                 yield Complaint(
                     Place(view.files.read_text(folder, item.file).file),
@@ -98,26 +98,26 @@ def _is_of_nothing(item: Judged) -> bool:
     return item.said and item.again.figures.get("answers") == "0"
 
 
-def _complaint(test: str, read: Read[str], item: Judged) -> Complaint:
+def _make_complaint(test: str, read: Read[str], item: Judged) -> Complaint:
     fix = f"run the verification of {test} again on the published logs"
     cause = "the verification read other logs than the published ones, or used other limits"
     if item.said:
         why = f"a failure according to the logs of {test}: {'; '.join(item.reasons)}"
-        place = Place(read.file, _line(read, PASS))
+        place = Place(read.file, _find_line(read, PASS))
         if item.again.by_type:
             cause = "the verification read the answers as a type that is too short for them"
             fix = f"run the verification of {test} again with the answers' own --dtype; if it fails, repeat {test}"
             return Complaint(place, PASS, why, cause=cause, fix=fix, severity=Severity.WARNING)
         return Complaint(place, PASS, why, cause=cause, fix=f"{fix}; if it fails, repeat {test}")
     figures = ", ".join(f"{name} {value}" for name, value in item.again.figures.items())
-    place, wanted = Place(read.file, _line(read, FAIL)), f"{PASS}: {figures}"
+    place, wanted = Place(read.file, _find_line(read, FAIL)), f"{PASS}: {figures}"
     cause = "the verification did not finish, or read other logs"
     return Complaint(
         place, f"no {PASS}", wanted, cause=cause, fix=fix, severity=Severity.WARNING, mechanism="missing-verdict"
     )
 
 
-def _published(view: CellView, test: str, folder: Folder) -> Published:
+def _collect_published(view: CellView, test: str, folder: Folder) -> Published:
     runs, accuracy = view.files.test_runs, view.files.accuracy
     before, own = (runs.get(UNIQUE), runs.get(SAME)) if test == UNIQUE else (view.files.performance, runs.get(test))
     return Published(
@@ -128,7 +128,7 @@ def _published(view: CellView, test: str, folder: Folder) -> Published:
         audit=_audit_logs(view, folder / "accuracy", own),
         performance=TreeLogs(files=before),
         accuracy=TreeLogs(answers=read_answers(view, accuracy.folder), files=accuracy),
-        text=partial(_text, view, folder),
+        text=partial(_read_text, view, folder),
     )
 
 
@@ -138,7 +138,7 @@ def _audit_logs(view: CellView, folder: Folder, run: RunFolder | None) -> TreeLo
     return TreeLogs(answers=read_answers(view, folder), files=run, cached=cached)
 
 
-def _text(view: CellView, folder: Folder, path: str) -> str | None:
+def _read_text(view: CellView, folder: Folder, path: str) -> str | None:
     return view.files.read_text(folder, path).value
 
 
@@ -149,21 +149,21 @@ def read_answers(view: CellView, folder: Folder) -> Callable[[], Iterable[bytes]
         return whole.data.splitlines
     if view.original is None:
         return None
-    digest = parse_accuracy(_text(view, folder, ACCURACY_TEXT) or "", ()).hash
+    digest = parse_accuracy(_read_text(view, folder, ACCURACY_TEXT) or "", ()).hash
     path = view.original(digest.lower()) if digest else None
-    return None if path is None else lambda: _lines(path)
+    return None if path is None else lambda: _read_lines(path)
 
 
-def _lines(path: Path) -> Iterator[bytes]:
+def _read_lines(path: Path) -> Iterator[bytes]:
     with path.open("rb") as stream:
         yield from stream
 
 
-def _there(read: Read[T] | None, run: str) -> T:
+def _require(read: Read[T] | None, run: str) -> T:
     if read is None or read.value is None:
         raise MissingLogError(run)
     return read.value
 
 
-def _line(read: Read[str], words: str) -> int:
+def _find_line(read: Read[str], words: str) -> int:
     return next((n for n, line in enumerate((read.value or "").split("\n"), 1) if words in line), 0)

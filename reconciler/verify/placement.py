@@ -77,7 +77,7 @@ def verify_accuracy_run(view: CellView) -> Complaints:
     audit.config.
     """
     yield from accuracy.check_mode(view)
-    yield from accuracy.audit(view)
+    yield from accuracy.check_audit_config(view)
     run, performed = view.accuracy, view.performance
     if run is None or not run.inferred:
         return

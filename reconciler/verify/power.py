@@ -265,7 +265,7 @@ def verify_phases(view: CellView) -> Complaints:
         if phase is None or _is_within(phase, began, ended, _CLOCKS):
             continue
         shift = _find_zone(lambda by: all(_is_within(each, began, ended, _DELAY, by) for each in phases))
-        first, last = (_show_time(at) for at in phase)
+        first, last = (f"{datetime.fromtimestamp(at, UTC):%m-%d-%Y %H:%M:%S}" for at in phase)
         yield Complaint(
             find_key(side, "messages"),
             f"a measured phase from {first} to {last}",
@@ -295,10 +295,6 @@ def _read_phase(session: ResultDocument) -> tuple[float, float] | None:
             if isinstance(time, (int, float, Decimal)) and not isinstance(time, bool) and 0 <= time < _LATEST:
                 times[found[1]] = float(time)
     return (times["start"], times["stop"]) if len(times) == 2 else None
-
-
-def _show_time(seconds: float) -> str:
-    return f"{datetime.fromtimestamp(seconds, UTC):%m-%d-%Y %H:%M:%S}"
 
 
 def _find_missing(sampled: frozenset[bytes], began: datetime, ended: datetime) -> tuple[bool, int]:

@@ -101,7 +101,7 @@ def verify_watts(view: CellView) -> Complaints:
                 other=place,
                 severity=severity,
             )
-    if _asks(view) and not any(phase == "testing" for phase, _ in answers):
+    if _requests_statistics(view) and not any(phase == "testing" for phase, _ in answers):
         yield Complaint(
             Place(server.file),
             "no answer with the analyzer's statistics",
@@ -122,7 +122,7 @@ def verify_watts(view: CellView) -> Complaints:
         )
 
 
-def _asks(view: CellView) -> bool:
+def _requests_statistics(view: CellView) -> bool:
     """Return True if the power kit of that release requests statistics from the daemon."""
     run = view.performance
     return run is None or not run.log.version or run.log.release >= _FIRST_ASKED
@@ -200,12 +200,12 @@ def _list_samples(data: bytes) -> tuple[Iterable[list[tuple[bytes, ...]]], bool]
     """List the samples by their number of channels, smallest first. Also return whether all have as many as the first
     one, which is usual."""
     channels = data.partition(b"\n")[0].count(_WATTS) - 1
-    samples = _shape_sample(channels).findall(data) if 0 <= channels <= _MOST_CHANNELS else []
+    samples = _compile_sample(channels).findall(data) if 0 <= channels <= _MOST_CHANNELS else []
     if samples and len(samples) * (channels + 1) == data.count(_WATTS) and b"\r" not in data:
         return (samples,), True
     counts = {line.count(_WATTS) for line in data.splitlines()}
     known = sorted(count for count in counts if 0 < count <= _MOST_CHANNELS + 1)
-    return (_shape_sample(count - 1).findall(data) for count in known), False
+    return (_compile_sample(count - 1).findall(data) for count in known), False
 
 
 def _read_numbers(texts: tuple[bytes, ...]) -> list[float]:
@@ -216,7 +216,7 @@ def _read_numbers(texts: tuple[bytes, ...]) -> list[float]:
 
 
 @functools.lru_cache
-def _shape_sample(channels: int) -> re.Pattern[bytes]:
+def _compile_sample(channels: int) -> re.Pattern[bytes]:
     """Build a pattern for a line with this number of channels. Its groups are the four values of the total and of each
     channel."""
     each = rb"(?>(?:,Mark,[^,\n]*+)?+,Ch\d{1,2}|[^\n]*?,Ch\d{1,2})" + _VALUES  # the first is a faster case of the other

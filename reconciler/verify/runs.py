@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from reconciler.check.accuracy import count_key
+from reconciler.check.accuracy import find_count_key
 from reconciler.check.demands import BENCHMARK_IS_KNOWN, OURS, Complaints
 from reconciler.check.limits import check_percentile
 from reconciler.loadgen import keys
@@ -209,12 +209,12 @@ def verify_seeds(view: CellView) -> Complaints:
                 find_at(other.log, key),
                 f"{name} {show_value(read_value(other.log, key))}",
                 f"{run.log.seeds[name]}, the seed of the performance run",
-                cause=_seeds_cause(view, other.log.seeds),
+                cause=_explain_seeds(view, other.log.seeds),
                 other=find_at(run.log, key),
             )
 
 
-def _seeds_cause(view: CellView, seeds: Mapping[str, int]) -> str:
+def _explain_seeds(view: CellView, seeds: Mapping[str, int]) -> str:
     if not any(seeds.values()):
         return "LoadGen used its default seeds, 0: the round's configuration did not apply"
     settings = ((test, view.audit_settings(test)) for test in view.test_views)
@@ -277,7 +277,7 @@ def verify_datasets(view: CellView) -> Complaints:
     ours, theirs = number(run.log, _TOTAL), number(accuracy.log, _TOTAL)
     if ours is None or theirs is None or ours == theirs:
         return
-    covered = number(accuracy.log, count_key(accuracy))
+    covered = number(accuracy.log, find_count_key(accuracy))
     wanted = view.find_rule("exact_accuracy_sample_count")
     if covered is not None and covered == wanted:
         return

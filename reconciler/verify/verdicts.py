@@ -10,7 +10,7 @@ from decimal import Decimal
 from msgspec.structs import replace
 
 from reconciler.check import accuracy
-from reconciler.check.accuracy import count_key
+from reconciler.check.accuracy import find_count_key
 from reconciler.check.demands import BENCHMARK_IS_KNOWN, OURS, Complaints
 from reconciler.loadgen import keys
 from reconciler.loadgen.answers import count_padding, find_wrong_answers
@@ -100,13 +100,13 @@ def list_counts(read: Read[str]) -> Iterator[tuple[int, str, int]]:
 def _deny_pass(view: CellView, read: Read[str], found: Counts) -> Complaints:
     """Check that a pass has no differing answer and, since v4.0, at least one to a sample of the accuracy run. Earlier
     scripts also passed an empty log."""
-    line, mismatches = _first(found, MISMATCHES)
+    line, mismatches = _find_any(found, MISMATCHES)
     if mismatches:
         place = Place(read.file, line)
         yield Complaint(
             place, f"{PASS} with {mismatches} mismatches", "no mismatch", cause=_EDITED, mechanism=_CONTRADICTED
         )
-    line, matched = _first(found, _MATCHED)
+    line, matched = _find_any(found, _MATCHED)
     if line and not matched:
         place = Place(read.file, line)
         found_none = f"{PASS} with no answer to a sample of the accuracy run"
@@ -121,7 +121,7 @@ def _deny_pass(view: CellView, read: Read[str], found: Counts) -> Complaints:
 def _deny_fail(read: Read[str], found: Counts, lines: Sequence[str]) -> Complaints:
     """Check that a failure has a differing answer, or none to a sample of the accuracy run. In low memory mode, the
     script does not print how many it found."""
-    (line, mismatches), (_, matched) = _first(found, MISMATCHES), _first(found, _MATCHED)
+    (line, mismatches), (_, matched) = _find_any(found, MISMATCHES), _find_any(found, _MATCHED)
     if line and not mismatches and matched:
         at = next(number for number, text in enumerate(lines, start=1) if text.startswith(FAIL))
         yield Complaint(
@@ -137,18 +137,20 @@ def _deny_fail(read: Read[str], found: Counts, lines: Sequence[str]) -> Complain
 def _deny_sums(read: Read[str], found: Counts) -> Complaints:
     """Check that the answers found and not found in the accuracy run add up to the test's answers, and that only
     repeated ones differ."""
-    (line, logged), (other, matched), (_, missing) = (_first(found, names) for names in (_LOGGED, _MATCHED, _MISSING))
+    (line, logged), (other, matched), (_, missing) = (
+        _find_any(found, names) for names in (_LOGGED, _MATCHED, _MISSING)
+    )
     if line and other and logged != matched + missing:
-        yield _sum_complaint(
+        yield _make_sum_complaint(
             read, line, other, f"{logged} answers of the test", f"{matched} in the accuracy run, {missing} not"
         )
-    (line, unlike), (other, repeated) = _first(found, _UNLIKE), _first(found, _REPEATED)
+    (line, unlike), (other, repeated) = _find_any(found, _UNLIKE), _find_any(found, _REPEATED)
     if line and other and unlike > repeated:
         said = f"{unlike} answers that differ from an earlier answer to the same sample"
-        yield _sum_complaint(read, line, other, said, f"at most {repeated}, the number of repeated answers")
+        yield _make_sum_complaint(read, line, other, said, f"at most {repeated}, the number of repeated answers")
 
 
-def _sum_complaint(read: Read[str], line: int, other: int, found: str, wanted: str) -> Complaint:
+def _make_sum_complaint(read: Read[str], line: int, other: int, found: str, wanted: str) -> Complaint:
     return Complaint(
         Place(read.file, line),
         found,
@@ -159,24 +161,24 @@ def _sum_complaint(read: Read[str], line: int, other: int, found: str, wanted: s
 
 
 def _deny_entries(view: CellView, read: Read[str], found: Counts) -> Complaints:
-    line, entries = _first(found, ENTRIES)
+    line, entries = _find_any(found, ENTRIES)
     run = view.accuracy
-    total = number(run.log, count_key(run)) if run else None
+    total = number(run.log, find_count_key(run)) if run else None
     if run is not None and line and total is not None and not total <= entries <= total + count_padding(run.log):
         yield Complaint(
             Place(read.file, line),
             f"{entries} entries of the accuracy log",
             f"{total}, the samples of the accuracy run",
             cause="the verdict was made with another, or an already truncated, accuracy log",
-            other=find_at(run.log, count_key(run)),
+            other=find_at(run.log, find_count_key(run)),
         )
 
 
 def _deny_missing(view: CellView, read: Read[str], found: Counts) -> Complaints:
     """Check missing answers: if the accuracy run answered all samples of the library, none of the test's can be
     missing."""
-    line, missing = _first(found, _MISSING)
-    (other, entries), (_, repeated) = _first(found, ENTRIES), _first(found, _REPEATED)
+    line, missing = _find_any(found, _MISSING)
+    (other, entries), (_, repeated) = _find_any(found, ENTRIES), _find_any(found, _REPEATED)
     runs = (view.accuracy, view.test_views.get(_COMPARED))
     libraries = {number(run.log, _LIBRARY) for run in runs if run is not None}
     if missing and other and None not in runs and libraries == {Decimal(entries - repeated)}:
@@ -191,7 +193,7 @@ def _deny_missing(view: CellView, read: Read[str], found: Counts) -> Complaints:
 
 def _deny_logged(view: CellView, read: Read[str], found: Counts, folder: Folder) -> Complaints:
     """Check the number of logged answers: a complete log has all, a truncated one has no more."""
-    line, logged = _first(found, _LOGGED)
+    line, logged = _find_any(found, _LOGGED)
     data = view.files.read_content(folder, ACCURACY_LOG) if line else None
     if data is None:
         return
@@ -210,7 +212,7 @@ def _deny_logged(view: CellView, read: Read[str], found: Counts, folder: Folder)
         )
 
 
-def _first(found: Counts, names: Sequence[str]) -> tuple[int, int]:
+def _find_any(found: Counts, names: Sequence[str]) -> tuple[int, int]:
     return next((found[name] for name in names if name in found), (0, 0))
 
 
@@ -249,9 +251,9 @@ def verify_scores(view: CellView) -> Complaints:
     """
     for test, run in view.test_views.items():
         read = view.files.read_text(view.files.tests[test], VERIFY_PERFORMANCE)
-        for line, which, said in _said(read):
+        for line, which, said in _read_scores(read):
             of = view.performance if which in _PUBLISHED else run
-            logged = _score(of) if of is not None else None
+            logged = number(of.log, find_score_key(of.log)) if of is not None else None
             if of is None or logged is None or _agrees(said, logged, of.log.scenario):
                 continue
             key = find_score_key(of.log)
@@ -284,7 +286,7 @@ def verify_figures(view: CellView) -> Complaints:
             if PASS not in lines:
                 continue
             if name == VERIFY_PERFORMANCE:
-                stated = {which for _, which, _ in _said(read)}
+                stated = {which for _, which, _ in _read_scores(read)}
                 missing = "" if any(stated.issuperset(pair) for pair in _SCORES) else "the scores of both runs"
             else:
                 stated = {name for _, name, _ in list_counts(read)}
@@ -316,22 +318,22 @@ def verify_scored_samples(view: CellView) -> Complaints:
     total), and LoadGen how many it issued. If the round does not have the benchmark, the scorer may count anything
     else."""
     run, read = view.accuracy, view.files.accuracy_text
-    total = number(run.log, count_key(run)) if run else None
+    total = number(run.log, find_count_key(run)) if run else None
     if run is None or total is None or read.value is None:
         return
     for line, text in find_lines(read.value, *_SCORED):
-        scored = _scored(text)
+        scored = _count_scored(text)
         if scored is not None and scored != total:
             yield Complaint(
                 Place(read.file, line),
                 f"a score over {scored} samples",
                 f"{total}, the samples of the accuracy run",
                 cause="accuracy.txt is from another run, or from part of this one",
-                other=find_at(run.log, count_key(run)),
+                other=find_at(run.log, find_count_key(run)),
             )
 
 
-def _scored(text: str) -> Decimal | None:
+def _count_scored(text: str) -> Decimal | None:
     """Return the number of samples that a line of accuracy.txt covers."""
     found = next((m for shape in _SCORED.values() if (m := shape.search(text))), None)
     return Decimal(found[1]) if found and len(found[1]) < _DIGITS else None
@@ -352,7 +354,7 @@ def verify_hashes(view: CellView) -> Complaints:
     or the hash is that of another file in the tree. Line ends changed by git or Windows are not reported. Two cells
     with the same hash must have logs with the same ends, as for all 432 published hashes that occur in several places.
     If the ends differ, it is a warning, because it is unknown which cell is right."""
-    yield from accuracy.hash_of_log(view)
+    yield from accuracy.check_log_hash(view)
     yield from accuracy.check_test_hashes(view)
 
 
@@ -366,12 +368,9 @@ def verify_hashes(view: CellView) -> Complaints:
 def verify_one_hash(view: CellView) -> Complaints:
     """The file states two different SHA-256 of one log. One is of another log, or of this one after truncation. A
     warning, because this proves nothing."""
-    for read in (view.files.accuracy_text, *_list_accuracy_texts(view)):
+    tests = (view.files.read_text(folder / "accuracy", ACCURACY_TEXT) for folder in view.files.tests.values())
+    for read in (view.files.accuracy_text, *tests):
         yield from _deny_second_hash(read)
-
-
-def _list_accuracy_texts(view: CellView) -> Iterator[Read[str]]:
-    return (view.files.read_text(folder / "accuracy", ACCURACY_TEXT) for folder in view.files.tests.values())
 
 
 def _deny_second_hash(read: Read[str]) -> Complaints:
@@ -395,14 +394,10 @@ def _deny_second_hash(read: Read[str]) -> Complaints:
         )
 
 
-def _said(read: Read[str]) -> Iterator[tuple[int, str, Decimal]]:
+def _read_scores(read: Read[str]) -> Iterator[tuple[int, str, Decimal]]:
     for line, text in enumerate((read.value or "").split("\n"), start=1):
         if (found := _SCORE.match(text.strip())) and (value := parse_decimal(found["value"])) is not None:
             yield line, found["which"].lower(), value
-
-
-def _score(run: RunView) -> Decimal | None:
-    return number(run.log, find_score_key(run.log))
 
 
 def _agrees(said: Decimal, logged: Decimal, scenario: str) -> bool:
@@ -449,7 +444,7 @@ def verify_answers(view: CellView) -> Complaints:
     read. The numbers of runs of both modes are not compared, because they span several series while the log counts only
     the first.
     """
-    for run, folder in _answering(view):
+    for run, folder in _list_answering_runs(view):
         if not run.log.complete:
             continue
         parts, whole = _read_parts(view, folder)
@@ -473,7 +468,7 @@ def _read_parts(view: CellView, folder: Folder) -> tuple[Iterable[bytes], bool]:
     return split_answers(view.files.read_content(folder, ACCURACY_LOG) or b"")[0], False
 
 
-def _answering(view: CellView) -> Iterator[tuple[RunView, Folder]]:
+def _list_answering_runs(view: CellView) -> Iterator[tuple[RunView, Folder]]:
     if view.accuracy is not None:
         yield view.accuracy, view.files.accuracy.folder
     for test, run in view.test_views.items():

@@ -44,8 +44,8 @@ def select_due_steps(plan: Plan, desired: Desired, holds: Holds) -> tuple[Step, 
             stuck.update(addresses)
         else:
             chosen.append(step)
-    chosen = _asked(chosen, desired)
-    return _wanted(chosen, desired) if holds.observed else tuple(chosen)
+    chosen = _drop_idle_servers(chosen, desired)
+    return _drop_unneeded(chosen, desired) if holds.observed else tuple(chosen)
 
 
 def _is_waiting(step: Step, addresses: tuple[Address, ...], holds: Holds) -> bool:
@@ -59,13 +59,13 @@ def _matches(address: Address, holds: Holds) -> bool:
     return any(selector.matches(address) for selector in holds.observed)
 
 
-def _asked(steps: list[Step], desired: Desired) -> list[Step]:
+def _drop_idle_servers(steps: list[Step], desired: Desired) -> list[Step]:
     """Leave out servers whose runs are all on hold, since no pass would start them."""
     needed = {up for step in steps for up in desired.by_address[step.change.address].upstream}
     return [s for s in steps if s.change.how is not Work.START or needed.intersection((s.change.address, *s.shared))]
 
 
-def _wanted(steps: list[Step], desired: Desired) -> tuple[Step, ...]:
+def _drop_unneeded(steps: list[Step], desired: Desired) -> tuple[Step, ...]:
     """Leave out datasets and models that only observed cells would need."""
     needed: set[Address] = set()
     kept = []
@@ -102,13 +102,13 @@ class Decider(Struct):
         """Return True if a pass can do anything that the last one could not."""
         changed = self.settled != _mark(result)
         return (changed and not result.observed.tree_present) or (
-            bool(due) and (changed or not _keys(due) <= self.tried)
+            bool(due) and (changed or not _collect_keys(due) <= self.tried)
         )
 
     def note_pass(self, result: PlanResult, asked: tuple[Step, ...], due: tuple[Step, ...]) -> None:
         """Note a pass. ``asked``: the steps that it was for; ``result`` and ``due``: the plan and due steps after
         it."""
-        self.settled, self.tried = _mark(result), _keys(asked) & _keys(due)
+        self.settled, self.tried = _mark(result), _collect_keys(asked) & _collect_keys(due)
 
     def note_outcome(self, outcome: Outcome) -> Wait | None:
         """Return how long the step must wait for its next try, or None."""
@@ -146,7 +146,7 @@ def _mark(result: PlanResult) -> object:
     return result.plan.desired, result.plan.recorded, result.observed.tree_present
 
 
-def _keys(steps: tuple[Step, ...]) -> frozenset[object]:
+def _collect_keys(steps: tuple[Step, ...]) -> frozenset[object]:
     return frozenset((step.change.key, step.change.how) for step in steps)
 
 

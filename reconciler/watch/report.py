@@ -64,9 +64,9 @@ class WatchOutput:
 
     def begin_pass(self) -> None:
         """Count the steps of a new pass from 1."""
-        self._lines = (Failures if self._quiet else Lines)(self.line, paint=self._paint)
+        self._lines = (Failures if self._quiet else Lines)(self.write_line, paint=self._paint)
 
-    def line(self, text: str) -> None:
+    def write_line(self, text: str) -> None:
         first, *rest = text.split("\n")
         with suppress(OSError):  # neither a full disk nor a closed terminal may end the watch
             self._write("\n".join([f"{datetime.now():%H:%M:%S}  {first}", *(f"          {line}" for line in rest)]))
@@ -74,7 +74,7 @@ class WatchOutput:
     def say(self, event: str, text: str, **facts: Any) -> None:
         """Report one event as one line."""
         if not self._quiet or event in _TROUBLES:
-            self.line(text)
+            self.write_line(text)
         self._emit({"event": event, "text": text, **facts})
         if self._hook:
             kept = text if event in _OPEN or not self.hook_refused else f"withheld: {self.hook_refused}"
@@ -84,7 +84,7 @@ class WatchOutput:
     def hook_address(self) -> str:
         return HOOK + shlex.join(self._hook)
 
-    def step(self, event: Event) -> None:
+    def note_step(self, event: Event) -> None:
         """Report an event of a pass; progress at most every few seconds."""
         self._lines.report(event)
         if isinstance(event, StepProgress):
@@ -93,29 +93,29 @@ class WatchOutput:
             self._moved = time.monotonic()
         self._emit(render_event_part(event))
 
-    def now(self, **facts: Any) -> None:
+    def update_state(self, **facts: Any) -> None:
         """Set parts of the state that the health page shows."""
         with self._lock:
             self._state.update(convert_plain_value(facts))
 
-    def state(self) -> dict[str, Any]:
+    def copy_state(self) -> dict[str, Any]:
         with self._lock:
             return dict(self._state)
 
     def _emit(self, facts: dict[str, Any]) -> None:
         if self._stream is not None:
             with suppress(OSError):
-                self._stream.write(_document(facts) + "\n")
+                self._stream.write(_encode_document(facts) + "\n")
                 self._stream.flush()
 
     def _call(self, facts: dict[str, Any]) -> None:
         try:
-            call(self._hook, folder=self._folder, stdin=_document(facts).encode(), limit=HOOK_LIMIT)
+            call(self._hook, folder=self._folder, stdin=_encode_document(facts).encode(), limit=HOOK_LIMIT)
         except ReconcilerError as error:
-            self.line(f"hook: {error}")
+            self.write_line(f"hook: {error}")
 
 
-def _document(facts: dict[str, Any]) -> str:
+def _encode_document(facts: dict[str, Any]) -> str:
     document = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), **convert_plain_value(facts)}
     return json.dumps(document, ensure_ascii=False)
 
@@ -134,10 +134,10 @@ class WatchReport:
         self._output.say(event, text, **facts)
 
     def report_step(self, event: Event) -> None:
-        self._output.step(event)
+        self._output.note_step(event)
 
     def report_next_try(self, step: Step, wait: Wait) -> None:
-        self._output.line(f"{step.change.address}: next try in {show_duration(wait.seconds)}")
+        self._output.write_line(f"{step.change.address}: next try in {show_duration(wait.seconds)}")
 
     def report_unwatched(self, problem: str) -> None:
         every = show_duration(self._settings.resync)
@@ -152,7 +152,7 @@ class WatchReport:
         if self._wrong.startswith(_SPEC):
             self.say("valid", "the spec is valid again")
             self._wrong = ""
-            self._output.now(state="reconciling", problem=None)
+            self._output.update_state(state="reconciling", problem=None)
 
     def report_broken_spec(self, error: SpecError) -> None:
         """Report each distinct problem of the spec once."""
@@ -161,10 +161,10 @@ class WatchReport:
             self._wrong = text
             self._last_plan = ""
             self.say("broken", text)
-        self._output.now(state="broken spec", problem=str(error), next_try=None)
+        self._output.update_state(state="broken spec", problem=str(error), next_try=None)
 
     def report_unchanged_spec(self) -> None:
-        self._output.line("specs or sources changed, but no resolved value: the pass continues")
+        self._output.write_line("specs or sources changed, but no resolved value: the pass continues")
 
     def report_superseded(self, stopped: Step | None) -> None:
         """Report that a changed spec superseded the pass. ``stopped``: the step in progress."""
@@ -186,20 +186,20 @@ class WatchReport:
 
     def report_pass_begun(self, number: int) -> None:
         self._output.begin_pass()
-        self._output.now(state="reconciling", passes=number)
+        self._output.update_state(state="reconciling", passes=number)
 
     def report_pass(self, number: int, report: PassReport, due: Sequence[Step]) -> None:
         plan = report.after.plan
         took = show_duration(report.seconds)
         text = f"pass {number}: {count_outcomes(report.outcomes)}, in {took}. {summarise_plan(plan)}"
         self.say("pass", text, number=number, in_sync=plan.in_sync)
-        self._output.now(last_pass=datetime.now().astimezone().isoformat(timespec="seconds"))
+        self._output.update_state(last_pass=datetime.now().astimezone().isoformat(timespec="seconds"))
         self._last_plan = f"{render_plan_text(plan, limit=LIMIT)} {len(due)}"
 
     def report_state(self, result: PlanResult, next_try: datetime) -> None:
         state = "in sync" if result.plan.in_sync else "not in sync"
         at = next_try.isoformat(timespec="seconds")
-        self._output.now(state=state, summary=summarise_plan(result.plan), next_try=at, problem=None)
+        self._output.update_state(state=state, summary=summarise_plan(result.plan), next_try=at, problem=None)
 
     def report_trouble(self, error: Exception, wait: Wait, next_try: datetime) -> None:
         said, fix = str(error) or type(error).__name__, ""
@@ -210,8 +210,8 @@ class WatchReport:
         if said != self._wrong:
             self._wrong = said
             self.say("trouble", said + (f"\nfix: {fix}" if fix else ""), kind=wait.kind)
-        self._output.line(f"next try in {show_duration(wait.seconds)}")
-        self._output.now(state="in trouble", problem=said, next_try=next_try.isoformat(timespec="seconds"))
+        self._output.write_line(f"next try in {show_duration(wait.seconds)}")
+        self._output.update_state(state="in trouble", problem=said, next_try=next_try.isoformat(timespec="seconds"))
 
     def report_recovery(self) -> None:
         if self._wrong:
@@ -219,7 +219,7 @@ class WatchReport:
             self.say("recovered", "recovered: reconciling again")
 
     def read_state(self) -> dict[str, Any]:
-        return self._output.state()
+        return self._output.copy_state()
 
 
 _UNIT = """\
@@ -248,9 +248,9 @@ WantedBy=default.target
 def render_systemd_unit(root: Path, executable: str, arguments: Sequence[str]) -> str:
     """Return the systemd unit that keeps the watch running."""
     command = shlex.join([executable, "watch", *arguments])
-    return _UNIT.format(root=_plain(str(root)), folder=_plain(str(root)), command=_plain(command))
+    return _UNIT.format(root=_escape(str(root)), folder=_escape(str(root)), command=_escape(command))
 
 
-def _plain(text: str) -> str:
+def _escape(text: str) -> str:
     """Escape "%", which begins a specifier in systemd units."""
     return text.replace("%", "%%")

@@ -69,7 +69,7 @@ class ChangeSource(FileSystemEventHandler):
         return bool([place for place in wanted if self._watch(place)])
 
     def _watch(self, place: tuple[Path, bool]) -> bool:
-        inode = _inode(place[0])
+        inode = _read_inode(place[0])
         known = self._watched.get(place)
         if known is not None and known[1] == inode:
             return False
@@ -102,14 +102,14 @@ def watch_places(homes: Homes) -> Iterator[tuple[Path, bool]]:
                 yield from ((home, False), (home / "refs", True))
                 continue
             case Topic.SOURCES if home.is_dir():
-                yield from _around(home, ours)
+                yield from _list_around(home, ours)
             case _ if home.is_dir():
                 yield home, True
         # The parent folder reports when this one is created, removed or replaced.
         yield next((above for above in home.parents if above.is_dir()), home.parent), False
 
 
-def _around(home: Path, ours: list[Path]) -> Iterator[tuple[Path, bool]]:
+def _list_around(home: Path, ours: list[Path]) -> Iterator[tuple[Path, bool]]:
     """List the folders of a source folder, except our own working files in it, which change constantly."""
     if home.name in SKIPPED or home in ours:
         return
@@ -119,10 +119,10 @@ def _around(home: Path, ours: list[Path]) -> Iterator[tuple[Path, bool]]:
     yield home, False
     for child in home.iterdir():
         if child.is_dir() and not child.is_symlink():
-            yield from _around(child, ours)
+            yield from _list_around(child, ours)
 
 
-def _inode(folder: Path) -> int:
+def _read_inode(folder: Path) -> int:
     try:
         return folder.stat().st_ino
     except OSError:

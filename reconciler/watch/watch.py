@@ -65,7 +65,7 @@ class Loop(Struct):
     def run(self) -> None:
         """Run until an exception ends it, normally KeyboardInterrupt."""
         while True:
-            self.turn()
+            self.take_turn()
             # Differences that no event reported existed before the watch began.
             topics = (Topic.SOURCES if topic == Topic.UNWATCHED else topic for topic in self.wait())
             self.topics = tuple(dict.fromkeys(topics))
@@ -81,7 +81,7 @@ class Loop(Struct):
             gc.collect()
         return self.queue.take(until)
 
-    def turn(self) -> None:
+    def take_turn(self) -> None:
         try:
             self.source.follow(self.watch_paths.list_homes())
             self.note_head()
@@ -214,13 +214,13 @@ class Follower:
                 self._backoff.record_success(self._remote)
             except RepositoryError as error:
                 wait = max(wait, self._backoff.record_failure(self._remote, "remote", 0.0).seconds)
-                self._once(f"{error}; next try in {wait:.0f} s")
+                self._say_once(f"{error}; next try in {wait:.0f} s")
 
     def poll(self) -> None:
         """Fetch, and fast-forward. Raises RepositoryError if the remote or git refuses."""
         name = git.find_branch(self._root)
         if not name:
-            self._once("no branch is checked out: not following the remote")
+            self._say_once("no branch is checked out: not following the remote")
             return
         before = self._tips.get(name) or git.resolve_commit(self._root, f"refs/remotes/{self._remote}/{name}")
         tip = self._tips[name] = git.fetch(self._root, self._remote, name)
@@ -230,14 +230,14 @@ class Follower:
         if git.is_ancestor(self._root, tip, here):
             return
         if not git.is_ancestor(self._root, here, tip):
-            self._once(
+            self._say_once(
                 f"{self._remote}/{name} is at {tip[:7]}, which is not a descendant of {here[:7]}: merge or reset it"
             )
             return
         git.fast_forward(self._root, tip)
         self._say("fetched", f"{name}: {here[:7]} → {tip[:7]} from {self._remote}")
 
-    def _once(self, text: str) -> None:
+    def _say_once(self, text: str) -> None:
         head = text.partition("; next try")[0]
         if head != self._last:
             self._last = head
@@ -253,7 +253,7 @@ class Health:
 
     def __init__(self, port: int, state: Callable[[], dict[str, Any]]) -> None:
         try:
-            self._server = ThreadingHTTPServer((HOST, port), _handler(state))
+            self._server = ThreadingHTTPServer((HOST, port), _make_handler(state))
         except OSError as error:
             raise ReconcilerError(f"--health {port}: {error.strerror}", fix="choose another port") from error
         self.port: int = self._server.server_address[1]
@@ -267,7 +267,7 @@ class Health:
         self._server.server_close()
 
 
-def _handler(state: Callable[[], dict[str, Any]]) -> type[BaseHTTPRequestHandler]:
+def _make_handler(state: Callable[[], dict[str, Any]]) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             document = state()
@@ -493,7 +493,7 @@ class Queue:
         ``until``."""
         with self._condition:
             while True:
-                now, at = self._clock(), self._ready_at()
+                now, at = self._clock(), self._compute_ready_time()
                 if self._topics and now >= at:
                     topics = tuple(self._topics)
                     self._topics.clear()
@@ -510,7 +510,7 @@ class Queue:
     def compute_wait(self) -> float:
         """Return the seconds until the queued topics may be taken; 0 if they may be now, or nothing is queued."""
         with self._condition:
-            return max(0.0, self._ready_at() - self._clock()) if self._topics else 0.0
+            return max(0.0, self._compute_ready_time() - self._clock()) if self._topics else 0.0
 
-    def _ready_at(self) -> float:
+    def _compute_ready_time(self) -> float:
         return min(self._last + self._quiet, self._first + _PATIENCE * self._quiet)

@@ -75,7 +75,7 @@ def test_it_is_built_once_and_handed_to_the_runs(made: Repository) -> None:
     assert made.object_path(log.sha256).read_text() == "building for batches of 4\n"
     (run,) = made.records_of(RUN).values()
     engine = next(a.sha256 for a in record.artifacts if a.name == "engine.bin")
-    assert run.evidence()["engine.engine.bin"] == engine
+    assert run.facts["engine.engine.bin"].value == engine
     (took,) = [a for a in run.artifacts if a.name == "child.log"]
     assert "took engine of 4" in made.object_path(took.sha256).read_text()
     assert not made.damage()

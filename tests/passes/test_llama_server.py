@@ -77,7 +77,7 @@ def test_answers_are_those_of_the_network(tmp_path: Path) -> None:
         assert accuracy.values["tokens"]["tokens"] == sum(map(len, said))
         assert timed.values["tokens"]["longest"] == MOST
         assert repository.objects_of(f"Run:{cell}/performance", SERVICE_LOG)
-        assert timed.evidence()["server.version"]
+        assert timed.facts["server.version"].value
     assert not repository.look().plan.steps
 
 

@@ -22,7 +22,7 @@ from reconciler.history.audit import audit
 from reconciler.history.snapshot import read_snapshot
 from reconciler.plan.plan import Plan
 from reconciler.plan.saved import encode_plan, load, refuse_stale
-from reconciler.record.codec import decode, encode, record_id
+from reconciler.record.codec import decode, encode, make_record_id
 from reconciler.record.decisions import read, write
 from reconciler.resource.decisions import AcceptanceStatus
 from reconciler.resource.records import Ended
@@ -56,7 +56,7 @@ def test_a_record_keeps_its_bytes(path: Path) -> None:
     record = decode(data, path.name)
     assert encode(record) == data
     if path.parent.name != "harvested":
-        assert record_id(record.address, record.key, data) == f"{path.parent.name}/{path.stem}"
+        assert make_record_id(record.address, record.key, data) == f"{path.parent.name}/{path.stem}"
 
 
 def test_it_holds_what_a_migration_may_meet(repository: Repository) -> None:

@@ -134,7 +134,7 @@ def test_answers_are_those_of_the_network(benchmark: str, scenarios: tuple[str, 
         assert run.values["tokens"]["longest"] <= MOST
         if benchmark == "served":
             assert repository.objects_of(f"Run:{cell}/performance", SERVICE_LOG)
-            assert run.evidence()["server.version"]
+            assert run.facts["server.version"].value
     assert not repository.look(select=(f"open/box/{benchmark}/*",)).plan.steps
 
 

@@ -39,7 +39,7 @@ def test_a_real_model_continues_real_text(tmp_path: Path) -> None:
         for mode in ("accuracy", "performance"):
             tokens = records[f"Run:{TOP}/{scenario}/{mode}"].values["tokens"]
             assert (tokens["samples"], tokens["longest"]) == (ANSWERED, 6)
-            assert records[f"Run:{TOP}/{scenario}/{mode}"].evidence()["server.version"]
+            assert records[f"Run:{TOP}/{scenario}/{mode}"].facts["server.version"].value
         metrics = records[f"Score:{TOP}/{scenario}"].values["metrics"]
         assert metrics["gen_num"] == ANSWERED
         assert metrics["rouge1"] > 10

@@ -138,7 +138,7 @@ def test_what_the_server_printed_is_kept_with_the_run(made: Repository) -> None:
         "loading config.json, model.safetensors\nusing key [secret]\nready to serve\n"
     )
     (record,) = made.records_of(RUN).values()
-    assert record.evidence()["server.version"] == "1.2"
+    assert record.facts["server.version"].value == "1.2"
 
 
 def find_secret(repository: Repository) -> list[str]:

@@ -13,8 +13,8 @@ from reconciler.check.accuracy import (
     check_accuracy_bars,
     check_extra_files,
     check_extra_samples,
+    check_log_hash,
     check_test_hashes,
-    hash_of_log,
     read_metric_values,
 )
 from reconciler.check.engine import check_tree
@@ -77,7 +77,7 @@ def test_bars_are_those_that_the_rounds_were_judged_by(
 def test_a_second_truncation_with_its_hash_is_milder(tmp_path: Path, before: str, severity: Severity | None) -> None:
     """Behind the scorer's last line, which had no end, so that the script of truncation did not see it."""
     text = f"{before}hash={hashlib.sha256(CUT).hexdigest()}\n"
-    (found,) = hash_of_log(small_cell(tmp_path, accuracy(text, answers=CUT)))
+    (found,) = check_log_hash(small_cell(tmp_path, accuracy(text, answers=CUT)))
     assert found.severity is severity
 
 

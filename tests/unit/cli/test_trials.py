@@ -100,7 +100,7 @@ def test_a_trial_has_another_key_than_the_run_it_is_like(tried: Path) -> None:
     trial = next(TrialPaths(tried).records.glob("Run/*.json"))
     record = load_record(TrialPaths(tried), f"Run/{trial.stem}")
     assert record.inputs["trial"].value == "full"
-    assert not load(RepositoryPaths(tried)).recorded.done(record.key)
+    assert not load(RepositoryPaths(tried)).recorded.list_done(record.key)
 
 
 @pytest.mark.parametrize("mark", ["trial", "quick"])

@@ -41,7 +41,7 @@ def test_a_clone_has_only_records_to_prune() -> None:
     assert not found.empty
     assert (found.files, found.cells) == ((), ())
     assert {"other" in s.address.name for s in found.records} == {True}
-    (record, file, cell) = found.shares()
+    (record, file, cell) = found.list_shares()
     assert record == ("record", len(found.records), len(world.summaries))
     assert (file, cell) == (("stored file", 0, 0), ("rendered cell", 0, 0))
 
@@ -121,4 +121,4 @@ def test_nothing_is_to_go_where_no_record_file_or_cell_is() -> None:
         replace(empty, cells=("a",)),
     ):
         assert not found.empty
-    assert [total for _, _, total in empty.shares()] == [1, 2, 3]
+    assert [total for _, _, total in empty.list_shares()] == [1, 2, 3]

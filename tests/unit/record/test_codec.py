@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from reconciler.errors import RecordError
 from reconciler.record import codec
-from reconciler.record.codec import check_plausible, decode, encode, record_id, summarize
+from reconciler.record.codec import check_plausible, decode, encode, make_record_id, summarize
 from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import Artifact, Ended, Record, RecordedFact, RecordedInput
@@ -117,11 +117,11 @@ def test_bytes_do_not_depend_on_the_order_of_names(record: Record, draw: Any) ->
 @given(records)
 def test_id_says_kind_key_and_bytes(record: Record) -> None:
     data = encode(record)
-    identity = record_id(record.address, record.key, data)
+    identity = make_record_id(record.address, record.key, data)
     kind, _, name = identity.partition("/")
     assert kind == record.address.kind
     assert name.startswith(record.key[:12] + "-")
-    assert identity != record_id(record.address, record.key, data + b" ")
+    assert identity != make_record_id(record.address, record.key, data + b" ")
 
 
 @few

@@ -11,7 +11,7 @@ from msgspec import structs
 from reconciler.errors import RecordError
 from reconciler.record.codec import encode
 from reconciler.record.gc import collect
-from reconciler.record.index import record_path
+from reconciler.record.index import locate_record
 from reconciler.record.store import keep, write_record
 from reconciler.resource.records import Artifact, Record
 from reconciler.storage.files import RepositoryPaths, TrialPaths
@@ -85,7 +85,7 @@ def test_gc_that_only_looks_removes_nothing(paths: RepositoryPaths) -> None:
 
 def test_gc_removes_nothing_where_a_record_is_damaged(paths: RepositoryPaths) -> None:
     unnamed = store(paths, "a")
-    path = record_path(paths, write_record(paths, record(1)))
+    path = locate_record(paths, write_record(paths, record(1)))
     path.write_text("{")
     with pytest.raises(RecordError, match="nothing was removed"):
         collect(paths, [])

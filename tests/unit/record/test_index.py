@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from reconciler.errors import RecordError, StorageError
-from reconciler.record.index import Loaded, group_records, load, load_record, record_path
+from reconciler.record.index import Loaded, group_records, load, load_record, locate_record
 from reconciler.record.store import repair_record, write_record
 from reconciler.resource.inputs import Role
 from reconciler.resource.kinds import Address, Kind
@@ -115,7 +115,7 @@ def test_new_record_is_seen_and_a_removed_one_forgotten(paths: RepositoryPaths) 
     before = load(paths).recorded
     identity = write_record(paths, record(40))
     assert load(paths).recorded.by_key[record(40).key][0].id == identity
-    record_path(paths, identity).unlink()
+    locate_record(paths, identity).unlink()
     assert load(paths).recorded == before
 
 
@@ -123,7 +123,7 @@ def test_digest_represents_the_set_of_records(paths: RepositoryPaths) -> None:
     before = load(paths).recorded.digest
     identity = write_record(paths, record(41))
     assert load(paths).recorded.digest != before
-    record_path(paths, identity).unlink()
+    locate_record(paths, identity).unlink()
     assert load(paths).recorded.digest == before
 
 
@@ -138,7 +138,7 @@ def flip(path: Path) -> None:
 def test_flipped_record_is_damaged_and_no_longer_counts(paths: RepositoryPaths) -> None:
     identity = write_record(paths, record(42))
     load(paths)
-    flip(record_path(paths, identity))
+    flip(locate_record(paths, identity))
     found = load(paths)
     assert [damaged.path for damaged in found.damaged] == [f"state/records/{identity}.json"]
     assert record(42).key not in found.recorded.by_key
@@ -169,7 +169,7 @@ def test_anything_in_place_of_a_record_is_damage(paths: RepositoryPaths, make: s
 
 def test_record_under_another_name_is_damage(paths: RepositoryPaths) -> None:
     identity = write_record(paths, record(43))
-    path = record_path(paths, identity)
+    path = locate_record(paths, identity)
     path.rename(path.with_name("f" * 12 + path.name[12:]))
     assert len(load(paths).damaged) == 1
 
@@ -183,7 +183,7 @@ def test_unfinished_write_is_no_record(paths: RepositoryPaths) -> None:
 
 def test_damaged_record_comes_back_from_git_when_it_is_there_whole(paths: RepositoryPaths) -> None:
     identity = write_record(paths, record(44))
-    path = record_path(paths, identity)
+    path = locate_record(paths, identity)
     committed = path.read_bytes()
     flip(path)
     named = f"state/records/{identity}.json"

@@ -9,7 +9,7 @@ import pytest
 
 from reconciler.errors import RecordError, RepositoryError
 from reconciler.record import signing
-from reconciler.record.index import record_path
+from reconciler.record.index import locate_record
 from reconciler.record.signing import (
     NAMESPACE,
     Checked,
@@ -301,7 +301,7 @@ def test_files_of_signers_and_of_revoked_are_gits(tmp_path: Path, monkeypatch: p
 def test_a_record_is_signed_only_as_it_was_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     paths, signer = RepositoryPaths(tmp_path), Signer("openpgp", "gpg", "")
     identity = f"Run/open-box-{hash_bytes(DATA)[:20]}"
-    path = record_path(paths, identity)
+    path = locate_record(paths, identity)
     path.parent.mkdir(parents=True)
     path.write_bytes(DATA)
     assert list_signature_paths(paths, identity) == []

@@ -133,7 +133,7 @@ def test_a_folder_of_an_attempt_that_holds_anything_else_is_none(tmp_path: Path,
 def test_a_note_of_a_scratch_space_that_is_none_proves_nothing(tmp_path: Path, strange: str) -> None:
     scratch = Scratch(tmp_path, "a test")
     scratch.notes.mkdir(parents=True)
-    STRANGE[strange](scratch.note(tmp_path / "data.bin"))
+    STRANGE[strange](scratch.find_note(tmp_path / "data.bin"))
     assert read_note(scratch, tmp_path / "data.bin") is None
 
 

@@ -56,9 +56,9 @@ def test_objects_pass_through_s3_and_a_large_one_in_parts(tmp_path: Path, option
     (elsewhere.incoming / items[1].sha256).write_bytes(large[: 50 << 20])
     assert fates(pulled(elsewhere, remote, items)) == [TransferStatus.MOVED] * 2
     assert find_object(elsewhere, items[1].sha256).read_bytes() == large
-    remote.system.pipe_file(remote.path(items[0].sha256), b"eno")
+    remote.system.pipe_file(remote.find_path(items[0].sha256), b"eno")
     assert fates(pulled(RepositoryPaths(tmp_path / "third"), remote, items[:1])) == [TransferStatus.WRONG]
-    remote.system.rm_file(remote.path(items[0].sha256))
+    remote.system.rm_file(remote.find_path(items[0].sha256))
     assert fates(pulled(RepositoryPaths(tmp_path / "fourth"), remote, items[:1])) == [TransferStatus.ABSENT]
 
 

@@ -83,7 +83,7 @@ pack_tensorrt() {
     sed '/^mlcommons_loadgen==/d' "$CHECKOUT/.ci/constraints.txt" > constraints.txt
     "$PYTHON" -m pip install -q --no-compile --target base/site "${for_311[@]}" --constraint constraints.txt numpy onnx onnxruntime \
         sympy ml_dtypes mlcommons-loadgen==5.1.2 GitPython ruamel.yaml watchdog jsonschema msgspec pydantic psutil nibabel \
-        pycocotools opencv-python-headless cuda-bindings cuda-pathfinder pytest pytest-timeout pytest-xdist
+        pycocotools opencv-python-headless nvidia-ml-py cuda-bindings cuda-pathfinder pytest pytest-timeout pytest-xdist
     find base/site \( -name tests -o -name __pycache__ \) -type d -prune -exec rm -rf {} +
     cp "$(command -v zstd)" /usr/lib/x86_64-linux-gnu/liblz4.so.1 base/tools
     tar c -C base . | zstd -q -T0 -9 --long=30 | split -b "$PIECE" -d - ../base.tar.zst.

@@ -288,7 +288,7 @@ class _UnwantedError(Exception):
         self.cause = cause
 
 
-def spreads(walk: PlanExecutor, plan: Plan) -> bool:
+def has_remote_steps(walk: PlanExecutor, plan: Plan) -> bool:
     """Return True if any step runs on another machine."""
     due = (step for step in plan.steps if step.change.how is Work.MAKE and not step.blocked)
     return any(walk.find_capacity(step, walk.desired.detail(step.change.address)).machine != HERE for step in due)

@@ -158,7 +158,7 @@ class PlanExecutor(Struct, dict=True):
         ``attempts`` times. A step that succeeded but is due again is left to the user, for example a run whose evidence
         never agrees; so is one whose key changes each time, such as a command's run that edits the command's code."""
         attempts = max(1, self.desired.by_address[step.change.address].attempts)
-        names = _counted(step)
+        names = _list_counted_names(step)
         if interrupted := max(self.interrupted.get(name, 0) for name in names):
             settings = self.desired.detail(step.change.address).settings
             if interrupted > settings.get_number(f"{EXECUTOR}.{settings.queue}.retries", RETRIES):
@@ -189,7 +189,7 @@ class PlanExecutor(Struct, dict=True):
             return missing
         self.report(StepStarted(step, attempt=self.failures.get(step.change.key, 0) + 1))
 
-        def moved(progress: Progress) -> None:
+        def report_progress(progress: Progress) -> None:
             self.report(StepProgress(step, progress))
 
         def hold(lock: Lock) -> None:
@@ -197,7 +197,9 @@ class PlanExecutor(Struct, dict=True):
 
         try:
             with convert_storage_errors(self.context.paths.attempts):
-                finished = self.services.start(step, detail, self.collect_upstream(detail), self.context, moved, hold)
+                finished = self.services.start(
+                    step, detail, self.collect_upstream(detail), self.context, report_progress, hold
+                )
         except LockedError as error:
             return Outcome(step, Status.BLOCKED, error.message, error.fix)
         outcome = self.settle(step, finished)
@@ -242,18 +244,18 @@ class PlanExecutor(Struct, dict=True):
                 return Outcome(step, Status.BLOCKED, "the command's code has changed since this was planned", fix)
             report(StepStarted(step, minimum, self.failures.get(step.change.key, 0) + 1))
 
-            def moved(progress: Progress) -> None:
+            def report_progress(progress: Progress) -> None:
                 report(StepProgress(step, progress, minimum))
 
             with convert_storage_errors(context.paths.attempts):
-                return perform(step, detail, upstream, context, moved)
+                return perform(step, detail, upstream, context, report_progress)
 
     def settle(self, step: Step, finished: Finished) -> Outcome:
         """Store an attempt's results and count the attempt."""
         address = step.change.address
         outcome = derive_outcome(step, finished)  # reads the attempt's log, and storing removes its folder
         summary = self.store(finished)
-        names = _counted(step)
+        names = _list_counted_names(step)
         if outcome.status is Status.DONE:
             self.made.update({name: self.made.get(name, 0) + 1 for name in names})
             self.used.update(dict.fromkeys((address, *step.shared), summary))
@@ -327,7 +329,7 @@ class PlanExecutor(Struct, dict=True):
     def find_capacity(self, step: Step, detail: Detail) -> Capacity:
         """Find the capacity of the step's machine."""
         executors = self.context.executors
-        return executors.choose_for_kind(step.change.address.kind, detail.settings).capacity(detail.settings)
+        return executors.choose_for_kind(step.change.address.kind, detail.settings).get_capacity(detail.settings)
 
 
 class _NotIdleError(Exception):
@@ -357,7 +359,7 @@ def _name_user() -> str:
 _ON_DEVICE = (Kind.ENGINE, Kind.RUN, Kind.COMPLIANCE_TEST)
 
 
-def _counted(step: Step) -> tuple[str, ...]:
+def _list_counted_names(step: Step) -> tuple[str, ...]:
     """Return the names under which an attempt is counted."""
     address = step.change.address
     runs = address.is_run

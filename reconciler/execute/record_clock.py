@@ -30,7 +30,7 @@ class RecordClock(Struct):
         follow all known times and the records that it is made from (``after``)."""
         addresses = tuple(addresses)
         started = now.strftime(FORM)
-        newest = max((*(self.newest.get(_name(address), "") for address in addresses), *after), default="")
+        newest = max((*(self.newest.get(_choose_name(address), "") for address in addresses), *after), default="")
         if newest >= started:
             try:
                 started = (datetime.fromisoformat(newest) + timedelta(microseconds=1)).strftime(FORM)
@@ -40,9 +40,9 @@ class RecordClock(Struct):
         return started
 
     def _know(self, addresses: Iterable[Address], started: str) -> None:
-        for name in map(_name, addresses):
+        for name in map(_choose_name, addresses):
             self.newest[name] = max(self.newest.get(name, ""), started)
 
 
-def _name(address: Address) -> str:
+def _choose_name(address: Address) -> str:
     return str(address.cell or address)

@@ -362,7 +362,7 @@ def _rescore_cell(cell: Cell, at: Snapshot, paths: RepositoryPaths, root: Path, 
     transport = open_transport(clone)
     if transport is not None:
         transport.declare(at.desired.submission, datetime.now(UTC).date())
-    watch, executors = Watch(lambda _: None, PATIENCE), Executors.for_paths(clone, transport)
+    watch, executors = Watch(lambda _: None, PATIENCE), Executors.make(clone, transport)
     run_child(attempt, make_request(attempt, clone), watch, executors)
     again, _ = build_record(attempt)
     return _compare_scores(cell, record, again)

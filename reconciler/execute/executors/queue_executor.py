@@ -130,7 +130,7 @@ class QueueExecutor(Struct):
     unheard: set[Path] = field(default_factory=set)
     relays: dict[Path, CounterCopy] = field(default_factory=dict)
 
-    def capacity(self, settings: CellSettings) -> Capacity:
+    def get_capacity(self, settings: CellSettings) -> Capacity:
         machines = settings.get_number(f"{EXECUTOR}.{self.name}.machines") or _MACHINES
         return Capacity("", PATIENCE, f"{self.name} {settings.system}", machines, lasts=True)
 

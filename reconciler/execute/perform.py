@@ -330,7 +330,7 @@ def perform(
 
 def is_code_changed(detail: Detail, context: AttemptContext) -> bool:
     """Return True if the code of a step's command is no longer the code that the step's key contains."""
-    planned = detail.values().get(CODE)
+    planned = detail.collect_values().get(CODE)
     return planned is not None and context.hash_code(detail.settings.harness_code)[0] not in ("", planned)
 
 

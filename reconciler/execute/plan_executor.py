@@ -373,7 +373,7 @@ def _sets_state(address: Address, detail: Detail) -> bool:
 
 def compute_minimum_seconds(address: Address, detail: Detail) -> float:
     """Return LoadGen's minimum duration of a performance run in seconds; 0 for everything else."""
-    return read_min_duration(detail.values()) / 1000 if address.is_timed else 0.0
+    return read_min_duration(detail.collect_values()) / 1000 if address.is_timed else 0.0
 
 
 # Turns on a machine: one timed run and one server at a time, and none while other processes load it.

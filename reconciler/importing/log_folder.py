@@ -89,7 +89,7 @@ class LoadgenRun(Struct, frozen=True):
         return self.detail.read_bytes()
 
     def make_run(self, resource: Resource, detail: Detail, context: ImportContext) -> Import:
-        values = detail.values()
+        values = detail.collect_values()
         asked = find_asked_elsewhere(values, self.mode)
         differing = find_contradictions(self.log, asked)
         if differing:

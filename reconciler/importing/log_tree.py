@@ -117,7 +117,7 @@ class LogTree(Struct):
         raise LogError(f"{log}: {why}: {names}", fix=_ALONE)
 
     def _agrees(self, at: Address, run: LoadgenRun) -> bool:
-        asked = find_asked_elsewhere(self.recorder.desired.detail(at).values(), run.mode)
+        asked = find_asked_elsewhere(self.recorder.desired.detail(at).collect_values(), run.mode)
         return not find_contradictions(run.log, asked)
 
     def _list_addresses(self, log: Path, run: LoadgenRun) -> Iterator[Address]:
@@ -189,7 +189,7 @@ class LogTree(Struct):
             detail = self.recorder.desired.detail(RunAddress(cell, PERFORMANCE).address)
             template = PurePath(detail.settings.get_text(_CONF_AT)).parts
             own = (before for before, part in pairwise(template) if part == "{scenario}")
-            official, key = detail.settings.official, str(detail.values().get("model_key", ""))
+            official, key = detail.settings.official, str(detail.collect_values().get("model_key", ""))
             self.names[cell] = frozenset(_plain(name) for name in (cell.benchmark, official, key, *own) if name)
         return self.names[cell]
 

@@ -237,15 +237,11 @@ def _list_endpoints_words(
     names |= {name: name for name in (keys.MIN_DURATION, keys.MAX_DURATION, keys.MIN_QUERY_COUNT)}
     scored = "both" if find_format(settings).TIES_ACCURACY and AGENTIC not in settings else "acc"
     return {
-        **{name: _show_value(asked.get(own)) for name, own in names.items()},
+        **{name: str(asked[own]) if asked.get(own) is not None else "" for name, own in names.items()},
         "model_name": settings.model_name,
         "endpoints_mode": scored if mode == ACCURACY else "perf",
         "endpoints_type": "offline" if scenario == "Offline" else "online",
     }
-
-
-def _show_value(value: Any) -> str:
-    return "" if value is None else str(value)
 
 
 def _find_made(attempt: Attempt, paths: RepositoryPaths, inputs: Mapping[str, str], kind: str) -> str:

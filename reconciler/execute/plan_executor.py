@@ -312,7 +312,8 @@ class PlanExecutor(Struct, dict=True):
         self, step: Step, detail: Detail, stack: ExitStack, context: AttemptContext, turns: MachineTurns, give_up: float
     ) -> AttemptContext:
         """Reserve the machine for a timed run: no other pass of any repository here times a run until it ends."""
-        alone = step.change.address.is_timed or _sets_state(step.change.address, detail)
+        address = step.change.address
+        alone = address.is_timed or (address.is_run and STATE_SET in detail.settings)  # a state is the whole machine's
         name = self.find_capacity(step, detail).lock if alone else ""
         if not name:
             return context
@@ -362,13 +363,7 @@ _ON_DEVICE = (Kind.ENGINE, Kind.RUN, Kind.COMPLIANCE_TEST)
 def _list_counted_names(step: Step) -> tuple[str, ...]:
     """Return the names under which an attempt is counted."""
     address = step.change.address
-    runs = address.is_run
-    return (step.change.key, str(address)) if runs else (step.change.key,)
-
-
-def _sets_state(address: Address, detail: Detail) -> bool:
-    """Return True if the run changes the machine's state while it runs."""
-    return address.is_run and STATE_SET in detail.settings
+    return (step.change.key, str(address)) if address.is_run else (step.change.key,)
 
 
 def compute_minimum_seconds(address: Address, detail: Detail) -> float:

@@ -224,7 +224,7 @@ def read_tree_sides(path: Path) -> dict[Cell, Side]:
                 value, unit = choose_cell_format(view).read_metric(view)
                 if value is not None:
                     validity = view.performance.log.validity if view.performance else ""
-                    named = system.text("accelerator_model_name") or ""
+                    named = system.get_text("accelerator_model_name") or ""
                     accelerator = "" if named == _NONE else named
                     found[place.cell] = Side(
                         place.cell, f"{value:g}", unit, validity, _count_accelerators(system), accelerator

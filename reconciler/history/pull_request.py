@@ -384,7 +384,7 @@ def assess_merge(paths: RepositoryPaths, base: str, head: str) -> Compared:
         before = _make_empty_base(after, base_commit)
         remarks = (*remarks, Remark("notice", "", 0, f"the base has no valid spec: {_show_first_problem(error)}"))
     shared.reader.save()
-    found = compute_impact(before, after, _predict(), (*remarks, *find_forgeries(root, base_commit, after)))
+    found = compute_impact(before, after, _make_predictor(), (*remarks, *find_forgeries(root, base_commit, after)))
     why = check_embargo_of_page(root, before, after)
     if not why:
         return Compared(found, found)
@@ -426,7 +426,7 @@ def _make_empty_base(after: Snapshot, base: str) -> Snapshot:
     return Snapshot(base, {}, empty, after.recorded, type(after.difference)(changes=()), after.committed)
 
 
-def _predict() -> Callable[[Address, Snapshot], float | None]:
+def _make_predictor() -> Callable[[Address, Snapshot], float | None]:
     """Predict from a commit's records; records similar to a step are looked up once."""
     known: dict[str, Expectation] = {}
 

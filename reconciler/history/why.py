@@ -12,6 +12,7 @@ from msgspec import Struct, field
 from reconciler.diff.acceptance import BUILT
 from reconciler.diff.change import find_spared
 from reconciler.diff.conditions import collect_notes, is_about, trace_lineages
+from reconciler.history.commit_records import name_record
 from reconciler.plan.plan import Step
 from reconciler.reconcile.line_commits import find_commits
 from reconciler.reconcile.moved_sources import list_moved_sources
@@ -137,8 +138,7 @@ def _find_adding_commits(seen: PlanResult, records: list[str]) -> dict[str, By]:
     """Return record → the commit that added it. Records never change, so their paths suffice."""
     paths = [f"{RECORDS}/{record}.json" for record in records]
     found = git.find_appearances(seen.paths.root, "HEAD", paths) if paths else {}
-    names = {path.removeprefix(f"{RECORDS}/").removesuffix(".json"): c for (path, _), c in found.items()}
-    return {record: _make_by(c.id, c.author, c.when, c.subject) for record, c in names.items()}
+    return {name_record(path): _make_by(c.id, c.author, c.when, c.subject) for (path, _), c in found.items()}
 
 
 def _make_by(commit: str, author: str, when: datetime, subject: str, *, older: bool = False) -> By:

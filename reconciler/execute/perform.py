@@ -301,7 +301,7 @@ def perform(
     code = attempt.intent.settings.harness_code if CODE in attempt.intent.inputs else ""
     _, before = context.hash_code(code) if code else ("", {})
     try:
-        stall = _stall(attempt, detail, context)
+        stall = _choose_stall(attempt, detail, context)
         began = time.monotonic()
         start = context.executors.choose_for_system(attempt.intent.settings).get_capacity(attempt.intent.settings).start
         watch = Watch(
@@ -364,7 +364,7 @@ def _make(attempt: Attempt, context: AttemptContext, watch: Watch, seconds: floa
         offer_prepared(attempt, prepared)
 
 
-def _stall(attempt: Attempt, detail: Detail, context: AttemptContext) -> float:
+def _choose_stall(attempt: Attempt, detail: Detail, context: AttemptContext) -> float:
     if has_command(attempt):
         return 0.0  # a silent command may be working; harness.timeout limits it
     if attempt.intent.address.is_run:

@@ -397,7 +397,7 @@ class MachineTurns(Struct):
             lock.acquire(note=note)
         except LockedError as error:
             began = time.monotonic()
-            self._say(step, error.message)
+            self._report_wait(step, error.message)
             try:
                 self._wait(lock, step, note, self.find_end() if give_up is None else give_up)
             finally:
@@ -414,7 +414,7 @@ class MachineTurns(Struct):
                 lock.acquire(wait=_LOOK, note=note)
                 return
             except LockedError as error:
-                self._say(step, error.message)
+                self._report_wait(step, error.message)
                 if time.monotonic() >= give_up:
                     self.patience = 0.0
                     raise
@@ -425,7 +425,7 @@ class MachineTurns(Struct):
         if began >= give_up:
             self.patience = 0.0
             return False
-        self._say(step, f"an idle machine ({busy})")
+        self._report_wait(step, f"an idle machine ({busy})")
         until = min(give_up, began + _PAUSE)
         while (left := until - time.monotonic()) > 0:
             self.check(step, False)
@@ -433,7 +433,7 @@ class MachineTurns(Struct):
         self.waited += time.monotonic() - began
         return True
 
-    def _say(self, step: Step, what: str) -> None:
+    def _report_wait(self, step: Step, what: str) -> None:
         """Report once for each step and what it waits for, and again after a while."""
         now, (*before, when) = time.monotonic(), self.said
         if [step, what] == before and now - when < _AGAIN:

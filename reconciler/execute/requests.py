@@ -39,7 +39,7 @@ def make_request(attempt: Attempt, paths: RepositoryPaths) -> FileMessage:
         return make_score_request(attempt, paths, inputs, Path(inputs.pop("run")) / ACCURACY_LOG)
     if has_command(attempt):
         return enclose(make_command_build(attempt, paths, attempt.list_inputs()), attempt, paths)
-    return _build(attempt, paths)
+    return _make_build_request(attempt, paths)
 
 
 def describe_benchmark(attempt: Attempt, paths: RepositoryPaths) -> Benchmark:
@@ -49,7 +49,7 @@ def describe_benchmark(attempt: Attempt, paths: RepositoryPaths) -> Benchmark:
     return Benchmark(name=name, path=str((paths.root / path).resolve()) if path else None)
 
 
-def _build(attempt: Attempt, paths: RepositoryPaths) -> BuildRequest:
+def _make_build_request(attempt: Attempt, paths: RepositoryPaths) -> BuildRequest:
     intent = attempt.intent
     kind = intent.address.kind
     name = str(kind).lower()

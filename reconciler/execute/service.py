@@ -164,7 +164,7 @@ def make_service_request(attempt: Attempt, paths: RepositoryPaths) -> ServiceReq
         cwd=find_folder(settings, SERVICE, values, paths.root) or str(attempt.run_dir),
         counter=str(attempt.counter),
         ready=str(attempt.result),
-        probe=_probe(settings, values),
+        probe=_make_probe(settings, values),
         log=str(attempt.server_log),
         env=env,
         secrets=secrets,
@@ -176,7 +176,7 @@ def make_service_request(attempt: Attempt, paths: RepositoryPaths) -> ServiceReq
     )
 
 
-def _probe(settings: CellSettings, values: Mapping[str, str]) -> Ready:
+def _make_probe(settings: CellSettings, values: Mapping[str, str]) -> Ready:
     url, tcp, line = (
         fill_placeholders(settings.get_text(f"{SERVICE}.ready.{n}"), values) for n in ("url", "tcp", "log")
     )

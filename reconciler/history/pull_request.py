@@ -250,7 +250,7 @@ def find_forgeries(root: Path, base: str, at: Snapshot, *, withheld: bool = Fals
     if not cells and not edited and not others:
         return ()
     with open_logs(root, at.commit) as logs:
-        denied = _find_denied(at, cells, logs, {name_record(path) for path in others}, withheld=withheld)
+        denied = _find_contradicted(at, cells, logs, {name_record(path) for path in others}, withheld=withheld)
         rewritten = _find_rewritten(root, at, others, withheld=withheld)
         return (*denied, *rewritten, *_find_redated(root, base, at), *_find_edited(root, at, edited, logs))
 
@@ -294,7 +294,7 @@ def _list_edited(at: Snapshot, changed: Collection[str]) -> set[str]:
     return {path for path in changed if tree and path.startswith(f"{tree}/")}
 
 
-def _find_denied(
+def _find_contradicted(
     at: Snapshot, cells: list[Cell], logs: Logs, new: Collection[str], *, withheld: bool
 ) -> Iterator[Remark]:
     """Find results that their logs contradict. ``new``: records that the pull request adds, used or not."""

@@ -94,7 +94,7 @@ class CommitSources(Struct, frozen=True):
         contents = git.read_blobs(self.root, [blob for _, blob in places.values()])
         return {name: self._require_content(path, contents.get(blob)) for name, (path, blob) in places.items()}
 
-    def choose(self, path: str, what: str) -> bytes:
+    def read_document(self, path: str, what: str) -> bytes:
         place = _normalise(path)
         blob, size = self._list_blobs(place).get(place, ("", 0))
         if not blob:

@@ -355,7 +355,7 @@ def _rescore_cell(cell: Cell, at: Snapshot, paths: RepositoryPaths, root: Path, 
         return Claim(str(cell), _ACCURACY, Proof.MISSING, f"cannot be scored again: {missing}")
     attempt = create(attempts, repeat_intent(str(cell).replace("/", "-"), record, detail))
     for (name, file), artifact in inputs.items():
-        path = _readable(paths, artifact)
+        path = _find_file(paths, artifact)
         if path is not None:
             offer(path, attempt.inputs / name / file)
     clone = RepositoryPaths(root)
@@ -377,7 +377,7 @@ def _list_inputs(record: Record, at: Snapshot) -> Iterator[tuple[tuple[str, str]
                 yield (name, artifact.name), artifact
 
 
-def _readable(paths: RepositoryPaths, artifact: Artifact) -> Path | None:
+def _find_file(paths: RepositoryPaths, artifact: Artifact) -> Path | None:
     """Return a file with exactly these bytes."""
     candidates = (find_artifact(paths, artifact.place, artifact.sha256), find_object(paths, artifact.sha256))
     return next((path for path in candidates if path.is_file() and hash_file(path) == artifact.sha256), None)
@@ -388,7 +388,7 @@ def _find_missing_files(inputs: Mapping[tuple[str, str], Artifact], paths: Repos
     if ("run", ACCURACY_LOG) not in inputs:
         return f"its record has no {ACCURACY_LOG}"
     needed = {at: artifact for at, artifact in inputs.items() if at[0] != "run" or at[1] == ACCURACY_LOG}
-    gone = sorted(f"{name} {file}" for (name, file), item in needed.items() if _readable(paths, item) is None)
+    gone = sorted(f"{name} {file}" for (name, file), item in needed.items() if _find_file(paths, item) is None)
     return f"missing or changed here: {join_listing(gone)}; `reconcile pull --deep` fetches them" if gone else ""
 
 

@@ -85,10 +85,12 @@ def read_tree(path: Path, submitter: str = "", round_name: str = "") -> TakenTre
     refuse_unknown_round(tree)
     root = tree.root
     inside = path if root.whole else root.path
-    return _take(tree, places, {e: what for place in places for e, what in list_special_entries(place.path, inside)})
+    return _read_submitter(
+        tree, places, {e: what for place in places for e, what in list_special_entries(place.path, inside)}
+    )
 
 
-def _take(tree: Survey, places: tuple[SubmitterPlace, ...], unreadable: Mapping[Path, str]) -> TakenTree:
+def _read_submitter(tree: Survey, places: tuple[SubmitterPlace, ...], unreadable: Mapping[Path, str]) -> TakenTree:
     systems: dict[str, Mapping[str, Any]] = {}
     cells: list[TakenCell] = []
     problems: list[str] = [f"{path}: {what}, ignored" for path, what in unreadable.items()]
@@ -98,7 +100,7 @@ def _take(tree: Survey, places: tuple[SubmitterPlace, ...], unreadable: Mapping[
         files = SubmitterFiles(place)
         for name in place.list_systems():
             system = files.read_system(name)
-            if _list_special(place.path / "systems", unreadable):
+            if _list_unreadable(place.path / "systems", unreadable):
                 continue
             if system.read.value is None or not system.category:
                 why = system.read.problem or ("there is none" if system.read.value is None else "no known system_type")
@@ -127,7 +129,7 @@ def _read_cells(
     for place in files.place.list_scenario_folders(system.name, benchmark):
         cell = CellFiles(files.place, place)
         read = (cell.results, cell.measurements_folder, cell.compliance_folder)
-        if found := next((entry for folder in read for entry in _list_special(folder.path, unreadable)), None):
+        if found := next((entry for folder in read for entry in _list_unreadable(folder.path, unreadable)), None):
             yield TakenCell(place.cell, official, {}, {}, problems=(f"{found} is {unreadable[found]}",))
         else:
             view = tree.make_view(files.place, place, system, official)
@@ -147,7 +149,7 @@ def _find_failing(view: CellView) -> dict[str, str]:
     return found
 
 
-def _list_special(folder: Path, unreadable: Mapping[Path, str]) -> list[Path]:
+def _list_unreadable(folder: Path, unreadable: Mapping[Path, str]) -> list[Path]:
     """List special entries at, above or below a folder."""
     return [path for path in unreadable if path.is_relative_to(folder) or folder.is_relative_to(path)]
 

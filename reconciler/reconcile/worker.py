@@ -282,7 +282,7 @@ class Worker(Struct, dict=True):
     def make_executor(self, result: PlanResult) -> PlanExecutor:
         from reconciler.storage import git
 
-        self.order.know(result.recorded)
+        self.order.learn(result.recorded)
         if self.transport is not None:
             self.transport.declare(result.desired.submission, self.wall.date())
         systems, reached = result.desired.submission.systems, read_probed_nodes(self.paths)

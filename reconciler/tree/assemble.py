@@ -257,13 +257,13 @@ class Assembly(Struct, frozen=True):
         folder = submission.documents_folder
         found = sources.list_files([folder]) if folder else {}
         if calibration := submission.calibration:
-            found[CALIBRATION] = sources.choose(calibration, "documents.calibration")
+            found[CALIBRATION] = sources.read_document(calibration, "documents.calibration")
         if bandwidth := submission.bandwidth:
             name = f"documentation/bandwidth{PurePosixPath(bandwidth).suffix}"
-            found[name] = sources.choose(bandwidth, "documents.bandwidth")
+            found[name] = sources.read_document(bandwidth, "documents.bandwidth")
         if log := submission.checker_log:
             with contextlib.suppress(ReconcilerError):  # a later check of the tree writes it if it is missing
-                found[f"results/{CHECKER_LOG}"] = sources.choose(log, "documents.checker_log")
+                found[f"results/{CHECKER_LOG}"] = sources.read_document(log, "documents.checker_log")
         return found
 
     def _derive_calibration(self) -> dict[str, bytes]:
@@ -301,8 +301,8 @@ class Assembly(Struct, frozen=True):
         return self.load_record(model) if model else None
 
     def _assemble_system(self, name: str, division: str, system: SystemSettings) -> SystemContent:
-        original = self.sources.choose(system.original, f"original of {name}") if system.original else b""
-        nameplate = self.sources.choose(system.nameplate, f"nameplate of {name}") if system.nameplate else b""
+        original = self.sources.read_document(system.original, f"original of {name}") if system.original else b""
+        nameplate = self.sources.read_document(system.nameplate, f"nameplate of {name}") if system.nameplate else b""
         # The nodes do not depend on the order in which they were written.
         nodes = group_node_types(dict(sorted(system.values.items())))
         return SystemContent(

@@ -202,14 +202,14 @@ def _render_copies(version: _Version, published: Collection[str]) -> Iterator[st
         if any(other in place.parents for other in done):
             continue
         if at in alone:
-            yield _copy(version.prefix + alone[at], str(place.parent))
+            yield _render_copy(version.prefix + alone[at], str(place.parent))
         elif any(name.startswith(part) for name in version.files):
             done.append(place)
             above = version.prefix + part
             there = {name.removeprefix(above) for name in published if name.startswith(above)}
             unneeded = _list_unneeded(there, _select_part(version, at, part, set(alone.values())))
             removed = f" && (cd {_quote(at)} && rm -r {shlex.join(unneeded)})" if unneeded else ""
-            yield f"{_copy(f'{above}.', at)}{removed}"
+            yield f"{_render_copy(f'{above}.', at)}{removed}"
 
 
 def _find_single_file(at: str, part: str, files: Files) -> str:
@@ -217,7 +217,7 @@ def _find_single_file(at: str, part: str, files: Files) -> str:
     return part + place.name if place.suffix and part + place.name in files else ""
 
 
-def _copy(source: str, folder: str) -> str:
+def _render_copy(source: str, folder: str) -> str:
     target = _quote(folder)
     return f'mkdir -p {target} && cp -R "$SRC"/{shlex.quote(source)} {target}/'
 

@@ -395,15 +395,11 @@ def _render_cell(content: CellContent, submitter: str, layout: Layout, ruleset: 
     def at(template: str, **names: str) -> str:
         return make_path(template, submitter=submitter, **own, **names)
 
-    yield at(layout.measurements), encode_json(collect_measurements_fields(_mark_rehearsal(content), ruleset))
+    measurements = {**content.measurements, **({REHEARSAL: True} if content.rehearsal else {})}
+    yield at(layout.measurements), encode_json(collect_measurements_fields(measurements, ruleset))
     form = find_rendered_format(content.format)
     yield at(layout.readme), render_cell_readme(content, ruleset, form.DESCRIBED)
     yield from form.render_runs(content, ruleset, layout, at)
-
-
-def _mark_rehearsal(content: CellContent) -> dict[str, Any]:
-    """Add the field that identifies a rehearsal."""
-    return {**content.measurements, **({REHEARSAL: True} if content.rehearsal else {})}
 
 
 def _render_division(
@@ -479,7 +475,9 @@ class LoadGenRuns:
             if name not in _OURS:
                 yield at(layout.accuracy, file=name), log
         _check_size(content.cell, content.accuracy_log, ruleset)
-        text = _add_hash_line(content.accuracy_text, content.accuracy_log.original.sha256)
+        text, digest = content.accuracy_text, content.accuracy_log.original.sha256
+        if parse_accuracy(text, ()).hash != digest:  # that of an import may already have the line
+            text = add_hash(text, digest)
         yield at(layout.accuracy, file=ACCURACY_LOG), content.accuracy_log.kept
         yield at(layout.accuracy, file=ACCURACY_TEXT), text.encode("utf-8", "surrogateescape")
         for test, files in content.compliance.items():
@@ -499,11 +497,6 @@ def _render_power(content: CellContent, layout: Layout, at: MakePath) -> Iterato
             problem = f"{content.cell}: {name} of the power measurement is not the log of the published run"
             fix = "publish the run that was measured: `reconcile import` its folder, or take `power` out"
             raise ReconcilerError(problem, fix=fix)
-
-
-def _add_hash_line(text: str, digest: str) -> str:
-    """Add the hash line. An imported accuracy.txt already has it and is not changed."""
-    return text if parse_accuracy(text, ()).hash == digest else add_hash(text, digest)
 
 
 def _check_size(cell: Cell, log: AccuracyLog, ruleset: Ruleset) -> None:

@@ -71,9 +71,7 @@ def make_command_run(attempt: Attempt, paths: RepositoryPaths, inputs: Mapping[s
     settings = attempt.intent.settings
     attempt.run_dir.mkdir(exist_ok=True)
     values = {**collect_placeholder_values(attempt, paths, inputs), "run_dir": str(attempt.run_dir)}
-    cwd = Path(
-        find_location(settings, "harness.cwd", values, paths.root) or _find_code_folder(settings, paths.root, attempt)
-    )
+    cwd = Path(find_location(settings, "harness.cwd", values, paths.root) or _find_code(settings, paths.root, attempt))
     audit = attempt.audit_file.exists()
     placed = settings.audit_config == "placed"
     written = settings.user_conf == "written"
@@ -131,7 +129,7 @@ def make_command_score(
     values = collect_placeholder_values(attempt, paths, inputs)
     values |= {"run_dir": str(attempt.run_dir), "accuracy_log": str(accuracy_log), "mode": "accuracy"}
     env, secrets = collect_environment(settings, values)
-    cwd = find_location(settings, "harness.cwd", values, paths.root) or _find_code_folder(settings, paths.root, attempt)
+    cwd = find_location(settings, "harness.cwd", values, paths.root) or _find_code(settings, paths.root, attempt)
     shown = attempt.intent.rules.shown if attempt.intent.rules else None
     return CommandRequest(
         purpose="score",
@@ -276,7 +274,7 @@ def find_location(settings: CellSettings, name: str, values: Mapping[str, str], 
     return str((base / filled).resolve()) if filled else ""
 
 
-def _find_code_folder(settings: CellSettings, root: Path, attempt: Attempt) -> Path:
+def _find_code(settings: CellSettings, root: Path, attempt: Attempt) -> Path:
     """Return the code's folder, for a command that declares no folder."""
     code = settings.harness_code or settings.get_text(CLIENT_CODE)
     if not code:

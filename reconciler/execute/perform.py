@@ -470,7 +470,7 @@ def _judge(
         question = structs.replace(question, audit=unread, known_answers=answers)
     elif test.scored:
         question.audit.read_entries("audit")  # it must be available
-        reports = {COMPLIANCE: _score_log(attempt, paths, watch, executors, COMPLIANCE, _find_log(attempt, "audit"))}
+        reports = {COMPLIANCE: _score(attempt, paths, watch, executors, COMPLIANCE, _find_log(attempt, "audit"))}
     verdict = test.judge(structs.replace(question, reports=reports))
     for name, text in reports.items() if test.compare_answers is not None else ():
         write(attempt.output / name, text.encode("utf-8", "surrogateescape"))
@@ -528,12 +528,10 @@ def _score_both(attempt: Attempt, paths: RepositoryPaths, watch: Watch, executor
             stream.write((",\n" if number else "") + json.dumps(item))
         stream.write("\n]\n")
     logs = {BASELINE: subset, COMPLIANCE: audit}
-    return {name: _score_log(attempt, paths, watch, executors, name, log) for name, log in logs.items()}
+    return {name: _score(attempt, paths, watch, executors, name, log) for name, log in logs.items()}
 
 
-def _score_log(
-    attempt: Attempt, paths: RepositoryPaths, watch: Watch, executors: Executors, name: str, log: Path
-) -> str:
+def _score(attempt: Attempt, paths: RepositoryPaths, watch: Watch, executors: Executors, name: str, log: Path) -> str:
     """Score a log with the benchmark's scorer. Raises _ScorerFailedError if it fails."""
     child = Attempt(attempt.folder / Path(name).stem, attempt.intent)
     child.output.mkdir(parents=True)

@@ -313,7 +313,7 @@ class PlanExecutor(Struct, dict=True):
     ) -> AttemptContext:
         """Reserve the machine for a timed run: no other pass of any repository here times a run until it ends."""
         address = step.change.address
-        alone = address.is_timed or (address.is_run and STATE_SET in detail.settings)  # a state is the whole machine's
+        alone = address.is_timed or (address.is_run and STATE_SET in detail.settings)  # power_state changes the machine
         name = self.find_capacity(step, detail).lock if alone else ""
         if not name:
             return context

@@ -46,12 +46,7 @@ def review_decisions(base: Snapshot, head: Snapshot, cells: Iterable[CellEffect]
         Remark("error", path, 0, f"the decision is damaged: {why}", _AGAIN)
         for path, why in head.decisions.damaged.items()
     )
-    return (
-        *damaged,
-        *_review_acceptances(base, head),
-        *_review_freezes(base, head),
-        *_find_changed_frozen(base, head, cells),
-    )
+    return (*damaged, *_review_acceptances(base, head), *_review_freezes(base, head), *_find_frozen(base, head, cells))
 
 
 def _review_acceptances(base: Snapshot, head: Snapshot) -> Iterator[Remark]:
@@ -81,7 +76,7 @@ def _show_subject(freeze: Freeze) -> str:
     return str(freeze.cell or "the whole submission")
 
 
-def _find_changed_frozen(base: Snapshot, head: Snapshot, cells: Iterable[CellEffect]) -> Iterator[Remark]:
+def _find_frozen(base: Snapshot, head: Snapshot, cells: Iterable[CellEffect]) -> Iterator[Remark]:
     """Yield cells that were frozen before merging and that it changes, at the responsible line."""
     for cell in cells:
         freeze = find_freeze(cell.cell, base.decisions.frozen)

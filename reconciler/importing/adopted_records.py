@@ -148,11 +148,9 @@ class ImportRecorder(Struct):
         ups = [(item.name, item.upstream) for item in detail.inputs if item.upstream is not None]
         runs = [(name, self.desired.by_address[at].key) for name, at in ups if at.kind is Kind.RUN]
         known = {name: self.made[key] for name, key in runs if key in self.made}
-        return known | {
-            name: self._resolve_record(address, found) for name, address in ups if address.kind is not Kind.RUN
-        }
+        return known | {name: self._get_record(address, found) for name, address in ups if address.kind is not Kind.RUN}
 
-    def _resolve_record(self, address: Address, found: FoundRun) -> str:
+    def _get_record(self, address: Address, found: FoundRun) -> str:
         resource = self.desired.by_address[address]
         done = self.recorded.done(resource.key)
         if resource.key not in self.made and done:

@@ -189,7 +189,7 @@ def read_cell(cell: TakenCell, files: CellFiles, rules: BenchmarkRules) -> Taken
     if performance is not None:
         key = str(rules.get_value("model_key", cell.cell.scenario) or "*")
         settings = read_logged_settings(performance.log, files.user_conf.value, key)
-    tests = {name: dict(_list_files(folder.path)) for name, folder in files.tests.items()}
+    tests = {name: dict(_walk(folder.path)) for name, folder in files.tests.items()}
     power = _find_power_files(files.results.path / "performance")
     return replace(cell, settings=settings, runs=tuple(runs), tests=tests, problems=tuple(problems), power=power)
 
@@ -200,9 +200,7 @@ def _find_power_files(performance: Path) -> dict[str, Path]:
     if not (performance / "power").is_dir():
         return {}
     return {
-        f"{part}/{name}": path
-        for part in ("power", "ranging", "run_1")
-        for name, path in _list_files(performance / part)
+        f"{part}/{name}": path for part in ("power", "ranging", "run_1") for name, path in _walk(performance / part)
     }
 
 
@@ -222,7 +220,7 @@ def _find_cell_runs(files: CellFiles) -> tuple[list[LoadgenRun], list[str]]:
     return runs, problems
 
 
-def _list_files(folder: Path) -> Iterator[tuple[str, Path]]:
+def _walk(folder: Path) -> Iterator[tuple[str, Path]]:
     for path in sorted(walk_files(folder)) if folder.is_dir() else ():
         if path.is_file() and not path.is_symlink():
             yield path.relative_to(folder).as_posix(), path

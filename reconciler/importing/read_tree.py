@@ -85,12 +85,10 @@ def read_tree(path: Path, submitter: str = "", round_name: str = "") -> TakenTre
     refuse_unknown_round(tree)
     root = tree.root
     inside = path if root.whole else root.path
-    return _read_submitter(
-        tree, places, {e: what for place in places for e, what in list_special_entries(place.path, inside)}
-    )
+    return _take(tree, places, {e: what for place in places for e, what in list_special_entries(place.path, inside)})
 
 
-def _read_submitter(tree: Survey, places: tuple[SubmitterPlace, ...], unreadable: Mapping[Path, str]) -> TakenTree:
+def _take(tree: Survey, places: tuple[SubmitterPlace, ...], unreadable: Mapping[Path, str]) -> TakenTree:
     systems: dict[str, Mapping[str, Any]] = {}
     cells: list[TakenCell] = []
     problems: list[str] = [f"{path}: {what}, ignored" for path, what in unreadable.items()]

@@ -319,7 +319,7 @@ def check_test_hashes(view: CellView) -> Complaints:
                 cause="accuracy.txt, or its hash, belongs to the accuracy run",
                 other=text,
             )
-        elif digest and their_log and their_log.data and digest.lower() in their_log.own_hashes():
+        elif digest and their_log and their_log.data and digest.lower() in their_log.list_own_hashes():
             yield Complaint(
                 text,
                 f"hash={_shorten(digest)}, that of {name}'s log",

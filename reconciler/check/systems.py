@@ -56,7 +56,7 @@ def check_fields(view: SystemView) -> Complaints:
         return
     for field in view.ruleset.system_fields:
         found = _explain_wrong(field, document)
-        place = Place(view.system.read.file, view.system.line(field.name))
+        place = Place(view.system.read.file, view.system.get_line(field.name))
         if found:
             yield Complaint(place, *found)
         elif field.integer and not str(document.get(field.name)).strip().isdecimal():
@@ -90,7 +90,7 @@ def check_names(view: SystemView) -> Complaints:
         found = view.system.read.value.get(field) if view.system.read.value else None
         if not found:
             continue  # another rule reports missing and empty fields
-        place = Place(view.system.read.file, view.system.line(field))
+        place = Place(view.system.read.file, view.system.get_line(field))
         exact = field == "division"
         if str(found).lower() != folder.lower() or (exact and found != folder):
             yield Complaint(place, f"{field} is {show_value(found)}", f"{folder}, as the folder is named")
@@ -103,7 +103,7 @@ def check_network(view: SystemView) -> Complaints:
     document = view.system.read.value
     if document is None:
         return
-    place = Place(view.system.read.file, view.system.line("is_network"))
+    place = Place(view.system.read.file, view.system.get_line("is_network"))
     division, found = view.submitter.division, document.get("is_network")
     said = f"is_network is {show_value(found)}"
     is_network = isinstance(found, str) and found.lower() == "true"

@@ -232,7 +232,7 @@ def blame_command(cell: str, as_json: bool) -> int:
     paths = find_repository()
     past = read_past(paths)
     found = find_measured_cell(cell, past.cells, lambda: list_declared_cells(paths))
-    steps = past.steps(found)
+    steps = past.list_steps(found)
     if as_json:
         parts = [{**convert_plain_value(step), "change": step.change} for step in steps]
         say_json(render_document("blame", cell=found, steps=parts))

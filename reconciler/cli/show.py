@@ -135,7 +135,7 @@ def show_cell(
     shown = tuple(_shown(paths, seen, resource) for resource in lineage)
     details = {resource.address: seen.desired.detail(resource.address) for resource in lineage}
     commands = {
-        address: describe_command(address, detail.settings, detail.values(), detail.locations)
+        address: describe_command(address, detail.settings, detail.collect_values(), detail.locations)
         for address, detail in details.items()
     }
     return Showing(cell, settings, shown, found.overridden, commands)

@@ -235,7 +235,7 @@ def _make_goal(
     detail = seen.desired.detail(find_run(seen, cell))
     start = None
     if searches_rate(cell.scenario):
-        declared = detail.values().get(RATE)
+        declared = detail.collect_values().get(RATE)
         if declared is None:
             fix = f"declare a target_qps to begin at; `reconcile try {cell} target_qps=…` measures one"
             raise ReconcilerError(f"{cell} declares no target_qps", fix=fix)

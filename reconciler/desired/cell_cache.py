@@ -38,12 +38,12 @@ class CellCache(Struct):
             self.world, self.cells = world, {}
 
     def find_cached(self, cell: Cell, settings: Mapping[str, Value]) -> CachedCell:
-        of = _write([(name, value.value) for name, value in settings.items()])
+        of = _encode_settings([(name, value.value) for name, value in settings.items()])
         kept = self.cells.get(cell)
         return kept if kept is not None and kept.of == of else CachedCell(of)
 
 
-def _write(settings: list[tuple[str, object]]) -> bytes:
+def _encode_settings(settings: list[tuple[str, object]]) -> bytes:
     """Encode settings so that equal values of different types, such as True and 1, get different bytes."""
     try:
         return encode_packed(settings)

@@ -72,14 +72,14 @@ class CellReaders(Struct):
         if rules is None:
             return None
         if program := find_program_of_results(find_declared_format(cell.settings).NAME):
-            return self._context(rules, cell, program)
+            return self._make_context(rules, cell, program)
         category = cell.settings.get("system.category")
         shared = (rules.name, cell.cell.division, cell.cell.scenario, category and category.value)
         if shared not in self.contexts:
-            self.contexts[shared] = self._context(rules, cell, "")
+            self.contexts[shared] = self._make_context(rules, cell, "")
         return self.contexts[shared]
 
-    def _context(self, rules: BenchmarkRules, cell: DeclaredCell, program: str) -> RuleContext:
+    def _make_context(self, rules: BenchmarkRules, cell: DeclaredCell, program: str) -> RuleContext:
         """``program``: the program whose results are judged; "" for LoadGen's logs."""
         scenario, rehearsed = cell.cell.scenario, bool(self.declared.rehearsal.value)
         context = RuleContext(

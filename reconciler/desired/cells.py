@@ -98,7 +98,7 @@ class CellCompiler:
         """Values without origins, computed on demand."""
         return CellSettings(strip_origins(self._reader.settings))
 
-    def own(self, keys: SharedKeys) -> None:
+    def compile_own(self, keys: SharedKeys) -> None:
         """Compile a cell with its own runs."""
         dataset = self._compile_dataset(keys)
         made_from = self._compile_engine(self._compile_model(keys, dataset), dataset)
@@ -110,18 +110,20 @@ class CellCompiler:
             return
         timed = [*made_of, *self._compile_backgrounds(keys)]
         sets = {PERFORMANCE: timed}
-        runs = [self._run(mode, *sets.get(mode, made_of), answers=answers and mode == ACCURACY) for mode in MODES]
-        ups = [*runs, self._score(runs[0], dataset)]
+        runs = [
+            self._compile_run(mode, *sets.get(mode, made_of), answers=answers and mode == ACCURACY) for mode in MODES
+        ]
+        ups = [*runs, self._compile_score(runs[0], dataset)]
         ups += [self._compile_test(test, ups, *timed) for test in ruled]
         self._compile_result(ups)
 
     def _compile_tied(self, made_of: list[Input]) -> None:
         """Compile a cell whose accuracy run, if it has one, belongs to the preceding performance run."""
-        performance = self._run(PERFORMANCE, *made_of, answers=False)
+        performance = self._compile_run(PERFORMANCE, *made_of, answers=False)
         if ACCURACY_FROM in self._reader.settings:
             return  # ``compile_sharing`` adds its result once the other cell has its resources
-        accuracy = self._run(ACCURACY, *made_of, performance, answers=False)
-        self._compile_result([performance, accuracy, self._score(accuracy, made_of[1])])
+        accuracy = self._compile_run(ACCURACY, *made_of, performance, answers=False)
+        self._compile_result([performance, accuracy, self._compile_score(accuracy, made_of[1])])
 
     def compile_sharing(self) -> None:
         """Compile the result of a cell that shares another cell's accuracy run."""
@@ -155,10 +157,10 @@ class CellCompiler:
             benchmark, _, scenario = name.partition("/")
             at = replace(self._cell.cell, benchmark=benchmark, scenario=scenario)
             cell = next(cell for cell in self._readers.declared.cells if cell.cell == at)
-            found += CellCompiler(self._making, self._readers, cell, as_background=True)._drive(number, keys)
+            found += CellCompiler(self._making, self._readers, cell, as_background=True)._compile_load(number, keys)
         return found
 
-    def _drive(self, number: int, keys: SharedKeys) -> list[Input]:
+    def _compile_load(self, number: int, keys: SharedKeys) -> list[Input]:
         """Compile one background load; its inputs get names with its number."""
         dataset = self._compile_dataset(keys)
         made_from = self._compile_engine(self._compile_model(keys, dataset), dataset)
@@ -193,7 +195,7 @@ class CellCompiler:
             return []
         return [self._put(Kind.SERVICE, "", collect_service_inputs(reader, self._scenario, made_from, dataset), reader)]
 
-    def _run(self, mode: str, made_from: Input, dataset: Input, *service: Input, answers: bool) -> Input:
+    def _compile_run(self, mode: str, made_from: Input, dataset: Input, *service: Input, answers: bool) -> Input:
         """``service``: a server and the background loads. ``answers``: a compliance test compares its own answers with
         those of this run."""
         reader = self._reader.start_fresh()
@@ -205,10 +207,10 @@ class CellCompiler:
             *service,
         ]
         rules = replace(self._rules, answers_compared=True) if self._rules and answers else self._rules
-        made = self._put(Kind.RUN, mode, inputs, reader, settings=partial(self._effective, inputs), rules=rules)
+        made = self._put(Kind.RUN, mode, inputs, reader, settings=partial(self._apply_inputs, inputs), rules=rules)
         return Input(mode, made.value, made.origin, made.upstream)
 
-    def _score(self, run: Input, dataset: Input) -> Input:
+    def _compile_score(self, run: Input, dataset: Input) -> Input:
         reader = self._reader.start_fresh()
         # Only the benchmark's own scorer writes the extra files that the round requires; a command cannot know them.
         scorer = collect_scorer_inputs(reader) or reader.take("accuracy_files")
@@ -227,15 +229,17 @@ class CellCompiler:
             settings = partial(_read_settings_of, reader, Kind.DATASET)
             own: dict[str, Any] = {"settings": settings, "locations": locations, "marks": self._marks}
             dataset = self._making.put(at, collect_dataset_inputs(reader), reader, None, **own)
-        audit = self._test(test, locations, made_from, dataset, *service)
+        audit = self._compile_test_run(test, locations, made_from, dataset, *service)
         return self._compile_verdict(test, audit, runs, dataset, locations)
 
-    def _test(self, test: TestRules, locations: _Locations, made_from: Input, dataset: Input, *service: Input) -> Input:
+    def _compile_test_run(
+        self, test: TestRules, locations: _Locations, made_from: Input, dataset: Input, *service: Input
+    ) -> Input:
         reader = self._reader.start_fresh()
         reader.get(BACKGROUND)
         inputs = [*collect_test_inputs(reader, self._scenario, test, made_from, dataset), *service]
         rules = replace(self._rules, performance_checked=test.performance_checks) if self._rules else None
-        own = {"settings": partial(self._effective, inputs), "locations": locations, "rules": rules}
+        own = {"settings": partial(self._apply_inputs, inputs), "locations": locations, "rules": rules}
         return self._put(Kind.COMPLIANCE_TEST, test.name, inputs, reader, **own)
 
     def _compile_verdict(
@@ -251,7 +255,7 @@ class CellCompiler:
     def _scenario(self) -> str:
         return self._cell.cell.scenario
 
-    def _effective(self, inputs: list[Input]) -> CellSettings:
+    def _apply_inputs(self, inputs: list[Input]) -> CellSettings:
         return CellSettings({**self._settings.values, **{i.name: i.value for i in inputs}})
 
     def _put(self, kind: Kind, part: str, inputs: list[Input], reader: SettingsReader, **extra: Any) -> Input:
@@ -307,7 +311,7 @@ def find_shared_keys(readers: CellReaders, kept: Mapping[Cell, CachedCell]) -> S
         datasets, models = counts.setdefault(cell.cell.benchmark, (Counter(), Counter()))
         datasets[known.dataset] += 1
         models[known.model] += 1
-    common = {name: (_most(datasets), _most(models)) for name, (datasets, models) in counts.items()}
+    common = {name: (_find_common(datasets), _find_common(models)) for name, (datasets, models) in counts.items()}
     return SharedKeys(common, kept)
 
 
@@ -318,7 +322,7 @@ def _make_shared_keys(reader: SettingsReader, benchmark: str) -> tuple[str, str]
     return dataset, make_key(Kind.MODEL, _collect_own_model_inputs(reader, data))
 
 
-def _most(keys: Counter[str]) -> str:
+def _find_common(keys: Counter[str]) -> str:
     return keys.most_common(1)[0][0]
 
 
@@ -361,7 +365,7 @@ class ResourceBuilder(Struct):
         key = make_key(address.kind, inputs)
         if reader is not None and reader.noted is not None:
             self.noted.setdefault(address.label, set()).update(reader.noted)
-        attempts = _attempts(address, reader, cell)
+        attempts = _choose_attempts(address, reader, cell)
         resource = Resource(address, key, ups, cell.cell if cell else None, attempts, brought)
         self.take(resource)
         if self.makers[address] is self.under_way:
@@ -397,7 +401,7 @@ def _make_detail(
     return Detail(tuple(sorted(inputs, key=_name)), settings=settings(), locations=locations(), **extra)
 
 
-def _attempts(address: Address, reader: SettingsReader | None, cell: DeclaredCell | None) -> int:
+def _choose_attempts(address: Address, reader: SettingsReader | None, cell: DeclaredCell | None) -> int:
     if cell is not None and address.kind in (Kind.RUN, Kind.SERVICE) and "attempts" in cell.settings:
         return int(cell.settings["attempts"].value)
     if reader is not None and address.kind in (Kind.COMPLIANCE_TEST, Kind.VERDICT):

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from harness.catalog import BACKENDS
 from reconciler.desired.cell_settings import find_source_cell
-from reconciler.desired.compliance import ASKED, has_test, is_asked_for
+from reconciler.desired.compliance import ASKED, has_test, list_asked_tests
 from reconciler.errors import Problem, ReconcilerError, SpecError, suggest_nearest
 from reconciler.loadgen import keys
 from reconciler.loadgen.user_conf import select_settings
@@ -69,12 +69,12 @@ def explain_variant_refusal(source: BenchmarkRules, target: BenchmarkRules, scen
         return f"{source.name} and {target.name} are not variants of one benchmark"
     strict = {bar.metric: bar for bar in source.list_bars(scenario)}
     for bar in target.list_bars(scenario):
-        if bar.metric not in strict or not _stricter(strict[bar.metric], bar):
+        if bar.metric not in strict or not _is_stricter(strict[bar.metric], bar):
             return f"{source.name} does not have the stricter bar for {bar.metric}"
     return ""
 
 
-def _stricter(source: Bar, target: Bar) -> bool:
+def _is_stricter(source: Bar, target: Bar) -> bool:
     least = target.least is None or (source.least is not None and source.least >= target.least)
     most = target.most is None or (source.most is not None and source.most <= target.most)
     return least and most
@@ -112,18 +112,18 @@ def find_problems(declared: Declared, ruleset: Ruleset, wrong: Sequence[str] = (
         about = (f"spec.systems.{c.system}", f"spec.benchmarks.{c.benchmark}", "spec.defaults")
         own = f"spec.divisions.{c.division}.{c.system}.{c.benchmark}"
         known = c.system in declared.systems and (not wrong or "benchmark.official" in cell.settings)
-        if not known or any(_within(path, (*about, own)) for path in wrong):
+        if not known or any(_is_within(path, (*about, own)) for path in wrong):
             continue
         problems += _check_cell(declared, cell, ruleset)
-    problems += _entered_twice(declared, ruleset)
+    problems += _find_double_entries(declared, ruleset)
     return list({(each.file, each.line, each.column, each.message): each for each in reversed(problems)}.values())[::-1]
 
 
-def _within(path: str, above: Sequence[str]) -> bool:
+def _is_within(path: str, above: Sequence[str]) -> bool:
     return any(path == top or path.startswith(f"{top}.") for top in above)
 
 
-def _entered_twice(declared: Declared, ruleset: Ruleset) -> Iterator[Problem]:
+def _find_double_entries(declared: Declared, ruleset: Ruleset) -> Iterator[Problem]:
     """Find cells that would get the same folder in divisions whose folders have official names."""
     entered: dict[Cell, DeclaredCell] = {}
     for cell in declared.cells:
@@ -161,29 +161,29 @@ def _check_cell(declared: Declared, cell: DeclaredCell, ruleset: Ruleset) -> lis
         near, choice = suggest_nearest(name, known), f"set `as:` in benchmarks.{cell.cell.benchmark} to"
         fix = f"{near}{choice} it" if near else f"{choice} its official benchmark: {', '.join(known)}"
         return [make_cell_problem(cell, official, message, fix)]
-    problems = _forbidden(declared, cell, rules, ruleset) + _find_inexpressible(cell) + _pruned(cell, ruleset)
-    problems += _unreachable(declared, cell) + _in_two_queues(declared, cell) + _unmeasurable(declared, cell)
+    problems = _check_scenario(declared, cell, rules, ruleset) + _check_values(cell) + _check_sparsity(cell, ruleset)
+    problems += _check_service(declared, cell) + _check_queues(declared, cell) + _check_power(declared, cell)
     program = find_program_of_results(find_declared_format(cell.settings).NAME)
-    problems += _half_a_state(declared, cell) + _undeclared_store(declared, cell) + _misplaced(declared, cell)
-    problems += _of_earlier_rounds(cell, name, ruleset)
+    problems += _check_power_state(declared, cell) + _check_store(declared, cell) + _check_interpreter(declared, cell)
+    problems += _check_benchmark_name(cell, name, ruleset)
     if program:
         problems += load_program(program).check_cell(cell, rules, ruleset)
     else:
-        problems += _unfit_tests(cell, rules, ruleset)
+        problems += _check_tests(cell, rules, ruleset)
     if "infer_from" in cell.settings:
-        return problems + _not_inferable(declared, cell, rules, ruleset)
+        return problems + _check_inference(declared, cell, rules, ruleset)
     if not cell.backend and ADAPTER not in cell.settings:  # else already reported
         fix = f"add `engine: {{backend: onnxruntime}}` to benchmarks.{cell.cell.benchmark}"
         problems.append(make_cell_problem(cell, None, "no backend is declared for this cell", fix))
-    problems += _ended_early(cell, rules, ruleset)
+    problems += _check_query_limit(cell, rules, ruleset)
     if not (declared.rehearsal.value or declared.trial):
-        problems += _too_lenient(cell, rules, ruleset)
-        problems += _other_lengths(cell, rules, ruleset) + _unread_latency(cell, rules, ruleset)
-        problems += _other_steps(cell, ruleset) + _shared_prompts(cell, ruleset)
+        problems += _check_bounds(cell, rules, ruleset)
+        problems += _check_answer_lengths(cell, rules, ruleset) + _check_latency(cell, rules, ruleset)
+        problems += _check_steps(cell, ruleset) + _check_prefix_caching(cell, ruleset)
     return problems
 
 
-def _forbidden(declared: Declared, cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) -> list[Problem]:
+def _check_scenario(declared: Declared, cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) -> list[Problem]:
     if not ruleset.binds(cell.cell.division, "scenarios"):
         return []
     category = declared.systems[cell.cell.system].category
@@ -195,13 +195,13 @@ def _forbidden(declared: Declared, cell: DeclaredCell, rules: BenchmarkRules, ru
     ]  # fmt: skip
     message = (
         f"round {ruleset.round} does not allow {cell.cell.scenario} for {rules.name} "
-        f"on {_article(str(category.value))} system in the {cell.cell.division} division"
+        f"on {_add_article(str(category.value))} system in the {cell.cell.division} division"
     )
     allowed_text = f"allowed here: {', '.join(allowed)}" if allowed else f"no scenario of {rules.name} is allowed here"
     return [make_cell_problem(cell, None, message, f"remove the cell or move it to the open division; {allowed_text}")]
 
 
-def _of_earlier_rounds(cell: DeclaredCell, official: str, ruleset: Ruleset) -> list[Problem]:
+def _check_benchmark_name(cell: DeclaredCell, official: str, ruleset: Ruleset) -> list[Problem]:
     """Refuse a benchmark whose name now refers to a different benchmark."""
     code = cell.code
     facts = find_benchmark_facts(str(code.value)) if code else None
@@ -211,7 +211,7 @@ def _of_earlier_rounds(cell: DeclaredCell, official: str, ruleset: Ruleset) -> l
     return [make_cell_problem(cell, code, message, "move the cell to the open division")]
 
 
-def _pruned(cell: DeclaredCell, ruleset: Ruleset) -> list[Problem]:
+def _check_sparsity(cell: DeclaredCell, ruleset: Ruleset) -> list[Problem]:
     """Refuse pruned weights in a division that requires the reference's accuracy: it requires its weights as well."""
     sparsity = cell.sparsity
     if sparsity is None or not ruleset.binds(cell.cell.division, "accuracy"):
@@ -224,7 +224,7 @@ def _pruned(cell: DeclaredCell, ruleset: Ruleset) -> list[Problem]:
     ]
 
 
-def _unmeasurable(declared: Declared, cell: DeclaredCell) -> list[Problem]:
+def _check_power(declared: Declared, cell: DeclaredCell) -> list[Problem]:
     """Refuse to measure the power of a harness command: the power kit starts each run twice, so only our own harness
     can be measured."""
     director = declared.systems[cell.cell.system].settings.get(DIRECTOR)
@@ -238,7 +238,7 @@ def _unmeasurable(declared: Declared, cell: DeclaredCell) -> list[Problem]:
     ]
 
 
-def _unreachable(declared: Declared, cell: DeclaredCell) -> list[Problem]:
+def _check_service(declared: Declared, cell: DeclaredCell) -> list[Problem]:
     """Refuse a service on a system with a queue, since each run is a separate job on any free node."""
     service = cell.settings.get(SERVICE_COMMAND)
     if service is None or not find_queue(declared.systems[cell.cell.system].settings):
@@ -247,7 +247,7 @@ def _unreachable(declared: Declared, cell: DeclaredCell) -> list[Problem]:
     return [make_cell_problem(cell, service, message, "start the server in the harness command, or use a launcher")]
 
 
-def _misplaced(declared: Declared, cell: DeclaredCell) -> list[Problem]:
+def _check_interpreter(declared: Declared, cell: DeclaredCell) -> list[Problem]:
     """Refuse runs that need our package in an image without it, and launchers that cannot start a command without
     it."""
     settings = declared.systems[cell.cell.system].settings
@@ -268,7 +268,7 @@ def _misplaced(declared: Declared, cell: DeclaredCell) -> list[Problem]:
     return [make_cell_problem(cell, python, message, fix)]
 
 
-def _in_two_queues(declared: Declared, cell: DeclaredCell) -> list[Problem]:
+def _check_queues(declared: Declared, cell: DeclaredCell) -> list[Problem]:
     settings = declared.systems[cell.cell.system].settings
     found = find_queues(settings)
     if len(found) < 2:
@@ -278,7 +278,7 @@ def _in_two_queues(declared: Declared, cell: DeclaredCell) -> list[Problem]:
     return [make_cell_problem(cell, settings[f"{EXECUTOR}.{found[1]}"], message, fix)]
 
 
-def _undeclared_store(declared: Declared, cell: DeclaredCell) -> list[Problem]:
+def _check_store(declared: Declared, cell: DeclaredCell) -> list[Problem]:
     settings = declared.systems[cell.cell.system].settings
     value = settings.get(f"{EXECUTOR}.{find_queue(settings)}.store")
     stores = declared.settings["stores"].value if "stores" in declared.settings else None
@@ -289,7 +289,7 @@ def _undeclared_store(declared: Declared, cell: DeclaredCell) -> list[Problem]:
     return [make_cell_problem(cell, value, f"no store {str(value.value)!r} is declared", fix)]
 
 
-def _half_a_state(declared: Declared, cell: DeclaredCell) -> list[Problem]:
+def _check_power_state(declared: Declared, cell: DeclaredCell) -> list[Problem]:
     settings = declared.systems[cell.cell.system].settings
     parts = (STATE_SET, STATE_RESTORE, STATE_READ, STATE_EXPECT)
     said = [settings[name] for name in parts if name in settings]
@@ -300,11 +300,11 @@ def _half_a_state(declared: Declared, cell: DeclaredCell) -> list[Problem]:
     return [make_cell_problem(cell, said[0], message, "declare set, restore, read and expect")]
 
 
-def _unfit_tests(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) -> list[Problem]:
+def _check_tests(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) -> list[Problem]:
     """Refuse compliance tests that do not exist in this round, belong to other benchmarks, or are not supported
     here."""
     problems = []
-    for test in is_asked_for(cell):
+    for test in list_asked_tests(cell):
         own = next((v for n, v in cell.settings.items() if n.startswith(f"{ASKED}{test}.dataset.")), None)
         if own is not None and has_test(rules, test, cell.cell.scenario):
             compared = " and ".join(rules.find_test(test, cell.cell.scenario).compared_with)
@@ -324,7 +324,7 @@ def _unfit_tests(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) ->
     return problems
 
 
-def _find_inexpressible(cell: DeclaredCell) -> list[Problem]:
+def _check_values(cell: DeclaredCell) -> list[Problem]:
     """Refuse settings that LoadGen's user.conf cannot express, such as half a millisecond for a Server latency."""
     with contextlib.suppress(ReconcilerError):
         select_settings(cell.cell.scenario, {name: value.value for name, value in cell.settings.items()})
@@ -338,7 +338,7 @@ def _find_inexpressible(cell: DeclaredCell) -> list[Problem]:
     return problems
 
 
-def _not_inferable(declared: Declared, cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) -> list[Problem]:
+def _check_inference(declared: Declared, cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) -> list[Problem]:
     """Explain why the cell named in ``infer_from`` is not declared, has no runs itself, or may not be used here."""
     value, source = cell.settings["infer_from"], find_source_cell(cell)
     found = next((other for other in declared.cells if other.cell == source), None)
@@ -384,7 +384,7 @@ def _counts_queries(ruleset: Ruleset, division: str) -> bool:
     return not ruleset.binds(division, "early_stopping")
 
 
-def _binding(demand: str) -> Callable[[Ruleset, str], bool]:
+def _make_binding_check(demand: str) -> Callable[[Ruleset, str], bool]:
     return lambda ruleset, division: ruleset.binds(division, demand)
 
 
@@ -397,7 +397,7 @@ _DEMANDS = (
         keys.ACCURACY_SAMPLE_COUNT,
         "exact_accuracy_sample_count",
         "samples",
-        applies=_binding("accuracy_samples"),
+        applies=_make_binding_check("accuracy_samples"),
         whole=True,
     ),
     _Demand(keys.TARGET_LATENCY, "most_target_latency", "ms", 10**6),
@@ -407,14 +407,14 @@ _DEMANDS = (
         "least_samples_per_query",
         "samples",
         scenarios=("Offline",),
-        applies=_binding("least_samples_per_query"),
+        applies=_make_binding_check("least_samples_per_query"),
     ),
     _Demand(keys.MIN_QUERY_COUNT, "least_query_count", "queries", scenarios=_ISSUED, applies=_counts_queries),
 )
 _BOUNDS = {"least": "at least", "most": "at most", "": "exactly"}
 
 
-def _too_lenient(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) -> list[Problem]:
+def _check_bounds(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) -> list[Problem]:
     """Refuse settings that no checker would accept, except in a rehearsal. Query counts are not checked for runs made
     elsewhere: their logs contain the real counts."""
     scenario, problems = cell.cell.scenario, []
@@ -444,7 +444,7 @@ def _fulfils(side: str, value: int, ruled: int) -> bool:
     return value == ruled if not side else value >= ruled if side == "least" else value <= ruled
 
 
-def _ended_early(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) -> list[Problem]:
+def _check_query_limit(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) -> list[Problem]:
     """Refuse a maximum of queries below the round's minimum, even in a rehearsal, because LoadGen would call the run
     INVALID. A minimum that the spec declares was already compared with it when the spec was read."""
     scenario, most = cell.cell.scenario, cell.settings.get(keys.MAX_QUERY_COUNT)
@@ -464,7 +464,7 @@ def _issues_queries(cell: DeclaredCell) -> bool:
     return not imported and find_declared_format(cell.settings).READS_CONF
 
 
-def _unread_latency(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) -> list[Problem]:
+def _check_latency(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) -> list[Problem]:
     """Refuse a latency bound for a language model in a division that requires its accuracy: LoadGen reads only its
     token latencies."""
     scenario, value = cell.cell.scenario, cell.settings.get(keys.TARGET_LATENCY)
@@ -481,7 +481,7 @@ def _unread_latency(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset)
     return [make_cell_problem(cell, value, message, "take target_latency out")]
 
 
-def _other_lengths(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) -> list[Problem]:
+def _check_answer_lengths(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) -> list[Problem]:
     """Refuse answer lengths other than the round's in a division that requires its accuracy: shorter answers are
     faster."""
     problems: list[Problem] = []
@@ -502,7 +502,7 @@ def _other_lengths(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) 
     return problems
 
 
-def _other_steps(cell: DeclaredCell, ruleset: Ruleset) -> list[Problem]:
+def _check_steps(cell: DeclaredCell, ruleset: Ruleset) -> list[Problem]:
     """Refuse a number of pipeline steps other than the benchmark's in a division that requires its accuracy: fewer
     steps are faster."""
     value = cell.steps
@@ -512,7 +512,7 @@ def _other_steps(cell: DeclaredCell, ruleset: Ruleset) -> list[Problem]:
     return [make_cell_problem(cell, value, message, "remove steps, or move the cell to the open division")]
 
 
-def _shared_prompts(cell: DeclaredCell, ruleset: Ruleset) -> list[Problem]:
+def _check_prefix_caching(cell: DeclaredCell, ruleset: Ruleset) -> list[Problem]:
     """Refuse prefix caching in a division that requires the benchmark's accuracy: no result may serve another query."""
     value = cell.prefix_caching
     if value is None or not value.value or not ruleset.binds(cell.cell.division, "accuracy"):
@@ -529,5 +529,5 @@ def load_ruleset_of(declared: Declared, load_ruleset: Callable[[str], Ruleset]) 
         raise SpecError([declared.round.origin.make_problem("spec.round", error.message, error.fix)]) from error
 
 
-def _article(word: str) -> str:
+def _add_article(word: str) -> str:
     return f"{'an' if word[:1] in 'aeiou' else 'a'} {word}"

@@ -22,7 +22,7 @@ def collect_command_inputs(reader: SettingsReader) -> list[Input]:
         return results
     said = reader.take(COMMAND, "harness.image", "harness.user_conf", "harness.audit_config")
     official = reader.take("benchmark.official")
-    return [*said, *results, *official, *reader.take_below("harness.env"), *_sources(reader)]
+    return [*said, *results, *official, *reader.take_below("harness.env"), *_list_source_inputs(reader)]
 
 
 def collect_scorer_inputs(reader: SettingsReader) -> list[Input]:
@@ -30,7 +30,7 @@ def collect_scorer_inputs(reader: SettingsReader) -> list[Input]:
     if not reader.get_text(SCORE_COMMAND):
         return []
     said = reader.take(SCORE_COMMAND, "harness.image")
-    return [*said, *reader.take_below("harness.env"), *_sources(reader), *collect_launcher_inputs(reader)]
+    return [*said, *reader.take_below("harness.env"), *_list_source_inputs(reader), *collect_launcher_inputs(reader)]
 
 
 def list_command_pins(reader: SettingsReader) -> dict[str, Pin]:
@@ -49,7 +49,7 @@ def list_command_pins(reader: SettingsReader) -> dict[str, Pin]:
     return found
 
 
-def _sources(reader: SettingsReader) -> list[Input]:
+def _list_source_inputs(reader: SettingsReader) -> list[Input]:
     """Return the digests of the code and configuration files; their paths are not part of the identity."""
     return reader.pins.list_inputs(list_command_pins(reader))
 
@@ -74,7 +74,7 @@ def collect_service_inputs(reader: SettingsReader, scenario: str, made_from: Inp
     between cells count only if its command uses them, so that cells with the same needs share a server."""
     asked = _collect_asked(reader, SERVICE, scenario, dataset)
     machine = [item for item in (*reader.take("system.name"), *reader.take_below("hardware")) if item not in asked]
-    return [made_from, *asked, *_said(reader, SERVICE), *machine, *collect_launcher_inputs(reader)]
+    return [made_from, *asked, *_list_part_inputs(reader, SERVICE), *machine, *collect_launcher_inputs(reader)]
 
 
 def collect_built_inputs(reader: SettingsReader, scenario: str, model: Input, dataset: Input) -> list[Input]:
@@ -83,12 +83,12 @@ def collect_built_inputs(reader: SettingsReader, scenario: str, model: Input, da
     own = collect_engine_inputs(reader, model)
     known = {item.name for item in own}
     asked = [item for item in _collect_asked(reader, BUILD, scenario, dataset) if item.name not in known]
-    return [*own, *asked, *_said(reader, BUILD)]
+    return [*own, *asked, *_list_part_inputs(reader, BUILD)]
 
 
 def _collect_asked(reader: SettingsReader, part: str, scenario: str, dataset: Input) -> list[Input]:
     """Collect the additional inputs that a part's command uses."""
-    said = " ".join(_texts(reader, part))
+    said = " ".join(_list_texts(reader, part))
     found = [Input("scenario", scenario)] if "{scenario}" in said else []
     found += [dataset] if "{dataset}" in said else []
     for name, setting in _SETTINGS.items():
@@ -101,15 +101,15 @@ def list_part_pins(reader: SettingsReader, part: str) -> dict[str, Pin]:
     if not reader.get_text(f"{part}.command"):
         return {}
     cell = reader.get_text("cell")
-    code, configs = _own(reader, part, "code"), _own(reader, part, "configs")
+    code, configs = _get_part_value(reader, part, "code"), _get_part_value(reader, part, "configs")
     paths = {f"{part}.code.sha256": str(code.value)} if code is not None else {}
     for number, path in enumerate(configs.value if configs is not None else ()):
         paths[f"{part}.config.{number}"] = str(path)
     return {name: make_source_pin(name, cell, path) for name, path in paths.items()}
 
 
-def _said(reader: SettingsReader, part: str) -> list[Input]:
-    image = _own(reader, part, "image")
+def _list_part_inputs(reader: SettingsReader, part: str) -> list[Input]:
+    image = _get_part_value(reader, part, "image")
     return [
         *reader.take(f"{part}.command"),
         *reader.take_below(f"{part}.env"),
@@ -118,11 +118,11 @@ def _said(reader: SettingsReader, part: str) -> list[Input]:
     ]
 
 
-def _own(reader: SettingsReader, part: str, name: str) -> Value | None:
+def _get_part_value(reader: SettingsReader, part: str, name: str) -> Value | None:
     return reader.get(f"{part}.{name}") or reader.get(f"harness.{name}")
 
 
-def _texts(reader: SettingsReader, part: str) -> list[str]:
+def _list_texts(reader: SettingsReader, part: str) -> list[str]:
     """List the texts that may contain placeholders. The folder is not part of the identity, so its name is not recorded
     as read."""
     command, settings = reader.get(f"{part}.command"), reader.settings

@@ -63,28 +63,28 @@ def find_gaps(declared: Declared, ruleset: Ruleset) -> tuple[Problem, ...]:
     if ruleset.layout in PROGRAMS:  # other programs have their own description fields and disclosures
         gaps: tuple[Problem, ...] = load_program(ruleset.layout).find_gaps(declared)
         return gaps
-    misnamed = [gap for system in declared.systems.values() for gap in _misnamed(system)]
+    misnamed = [gap for system in declared.systems.values() for gap in _find_misnamed_fields(system)]
     found = list({(gap.file, gap.line, gap.column): gap for gap in misnamed}.values())
-    found += [gap for cell in declared.cells for gap in _unread_answers(cell, ruleset)]
+    found += [gap for cell in declared.cells for gap in _find_untyped_answers(cell, ruleset)]
     if not declared.rehearsal.value:
         entered = dict.fromkeys(cell.cell.system for cell in declared.cells)
         for name in entered:
-            found += _undescribed(declared.systems[name], ruleset)
-            found += _miscounted(declared.systems[name])
+            found += _find_empty_fields(declared.systems[name], ruleset)
+            found += _find_miscounts(declared.systems[name])
         for cell in declared.cells:
-            found += _of_cell(cell, ruleset)
-        found += _documents(declared, ruleset)
+            found += _find_cell_gaps(cell, ruleset)
+        found += _find_missing_documents(declared, ruleset)
     return tuple(dict.fromkeys(found))
 
 
-def _misnamed(system: DeclaredSystem) -> Iterator[Problem]:
+def _find_misnamed_fields(system: DeclaredSystem) -> Iterator[Problem]:
     for name, (origin, meant) in system.unknown.items():
         near = f"did you mean {meant}? " if meant else ""
         fix = f"{near}`reconcile explain spec.systems.description` lists the fields"
         yield origin.make_problem(f"spec.systems.{system.name}.description", f"no checker reads the field {name}", fix)
 
 
-def _undescribed(system: DeclaredSystem, ruleset: Ruleset) -> Iterator[Problem]:
+def _find_empty_fields(system: DeclaredSystem, ruleset: Ruleset) -> Iterator[Problem]:
     """Report the fields of systems/<name>.json that must not be empty. A field that the spec lists without a value is
     reported at its line; all other fields of a system are reported as one gap."""
     meant = {near for _, near in system.unknown.values()}
@@ -104,7 +104,7 @@ def _undescribed(system: DeclaredSystem, ruleset: Ruleset) -> Iterator[Problem]:
         yield system.origin.make_problem(path, f"{what} {listed}", fix)
 
 
-def _miscounted(system: DeclaredSystem) -> Iterator[Problem]:
+def _find_miscounts(system: DeclaredSystem) -> Iterator[Problem]:
     """Report counts that differ between the published description and the hardware that runs require."""
     for field, setting in COUNTED.items():
         described, declared = system.description.get(field), system.settings.get(setting)
@@ -116,7 +116,7 @@ def _miscounted(system: DeclaredSystem) -> Iterator[Problem]:
             yield described.origin.make_problem(f"spec.systems.{system.name}.description.{field}", message, fix)
 
 
-def _of_cell(cell: DeclaredCell, ruleset: Ruleset) -> Iterator[Problem]:
+def _find_cell_gaps(cell: DeclaredCell, ruleset: Ruleset) -> Iterator[Problem]:
     settings, division = cell.settings, cell.cell.division
     if "infer_from" in settings:
         return
@@ -133,8 +133,8 @@ def _of_cell(cell: DeclaredCell, ruleset: Ruleset) -> Iterator[Problem]:
             )
             yield code.origin.make_problem(path, message, fix)
             return
-    yield from _shortened(cell, path, ruleset)
-    yield from _wrong_device(cell, path)
+    yield from _find_dataset_gaps(cell, path, ruleset)
+    yield from _find_wrong_device(cell, path)
     if cell.cell.scenario in _PACED and not _has_target(cell):
         message = f"target_qps is missing: LoadGen would use 1 query/s in {cell.cell.scenario}"
         fix = f"write '{cell.cell.scenario}: {{target_qps: …}}', the rate you expect"
@@ -142,14 +142,14 @@ def _of_cell(cell: DeclaredCell, ruleset: Ruleset) -> Iterator[Problem]:
     absent = [name for name in ruleset.measurements_fields if not is_filled(settings.get(f"measurements.{name}"))]
     if absent:
         fix = f"write 'measurements: {{{absent[0]}: …}}' there; the fields are published in measurements.json"
-        yield _first(code, official, cell).make_problem(path, f"measurements lack {', '.join(absent)}", fix)
+        yield _choose_origin(code, official, cell).make_problem(path, f"measurements lack {', '.join(absent)}", fix)
     if COMMAND in settings and "harness.code" not in settings and not list_published_code(cell):
         message = f"the command of {cell.cell.benchmark} does not declare its code, so its code is not published"
         fix = "write 'code: FOLDER' next to the command, or `source` in the benchmark"
         yield settings[COMMAND].origin.make_problem(f"{path}.harness", message, fix)
 
 
-def _unread_answers(cell: DeclaredCell, ruleset: Ruleset) -> Iterator[Problem]:
+def _find_untyped_answers(cell: DeclaredCell, ruleset: Ruleset) -> Iterator[Problem]:
     """Report a command whose answers have no known type: a test that compares their first element must know its
     size."""
     command = cell.settings.get(COMMAND)
@@ -168,7 +168,7 @@ def _unread_answers(cell: DeclaredCell, ruleset: Ruleset) -> Iterator[Problem]:
         yield at.make_problem(f"spec.benchmarks.{cell.cell.benchmark}.compliance", message, fix)
 
 
-def _shortened(cell: DeclaredCell, path: str, ruleset: Ruleset) -> Iterator[Problem]:
+def _find_dataset_gaps(cell: DeclaredCell, path: str, ruleset: Ruleset) -> Iterator[Problem]:
     """Report a dataset that is declared with fewer samples than the round's, or with unpublished samples."""
     demand = _demand_samples(cell, ruleset)
     count, unpublished = cell.settings.get(_COUNT), cell.settings.get(_UNPUBLISHED)
@@ -190,7 +190,7 @@ def _demand_samples(cell: DeclaredCell, ruleset: Ruleset) -> SampleDemand | None
     moved = "" if ruleset.binds("open", "accuracy_samples") else ", move the cell to the open division"
     way = "remove count" if count else f"use the complete dataset of {rules.name}"
     message, fix = f"the {division} division requires {least:,}", f"{way}{moved}, or set `rehearsal: true`"
-    origin = count.origin if count else _first(cell.code, cell.official or cell.origin, cell)
+    origin = count.origin if count else _choose_origin(cell.code, cell.official or cell.origin, cell)
     path = f"spec.benchmarks.{cell.cell.benchmark}{f'.{_COUNT}' if count else ''}"
     return SampleDemand(cell.cell, int(least), origin.make_problem(path, message, fix))
 
@@ -203,7 +203,7 @@ def list_sample_demands(declared: Declared, ruleset: Ruleset) -> tuple[SampleDem
     return tuple(demand for cell in cells if (demand := _demand_samples(cell, ruleset)))
 
 
-def _wrong_device(cell: DeclaredCell, path: str) -> Iterator[Problem]:
+def _find_wrong_device(cell: DeclaredCell, path: str) -> Iterator[Problem]:
     """Report a backend that leaves the declared accelerator idle, or that needs one that is not declared."""
     backend, accelerator = cell.backend, cell.accelerator
     facts = BACKENDS.get(str(backend.value)) if backend is not None else None
@@ -225,7 +225,7 @@ def _wrong_device(cell: DeclaredCell, path: str) -> Iterator[Problem]:
         yield backend.origin.make_problem(path, message, fix)
 
 
-def _first(code: Value | None, official: Value, cell: DeclaredCell) -> Origin:
+def _choose_origin(code: Value | None, official: Value, cell: DeclaredCell) -> Origin:
     return next(
         (v.origin for v in (code, official, cell.origin) if v is not None and v.origin.line), cell.origin.origin
     )
@@ -240,7 +240,7 @@ def _has_target(cell: DeclaredCell) -> bool:
     return cell.code is not None and cell.code.value == "external"
 
 
-def _documents(declared: Declared, ruleset: Ruleset) -> Iterator[Problem]:
+def _find_missing_documents(declared: Declared, ruleset: Ruleset) -> Iterator[Problem]:
     bound = [
         cell for cell in declared.cells if ruleset.binds(cell.cell.division, "calibration") and not _runs_here(cell)
     ]
@@ -276,7 +276,7 @@ def compile_desired(
     }
     keys = find_shared_keys(readers, kept)
     own = [cell for cell in declared.cells if cell.cell in kept]
-    reuse.cells = {cell.cell: _own(making, readers, keys, cell, kept[cell.cell]) for cell in own}
+    reuse.cells = {cell.cell: _compile_own(making, readers, keys, cell, kept[cell.cell]) for cell in own}
     for cell in declared.cells:
         if "infer_from" in cell.settings:
             CellCompiler(making, readers, cell).compile_inferred()
@@ -297,7 +297,7 @@ def compile_desired(
     def detail(address: Address) -> Detail:
         cell = making.makers[address]
         if address not in making.details and cell is not None:
-            CellCompiler(making, readers, cell).own(keys)
+            CellCompiler(making, readers, cell).compile_own(keys)
         return making.details[address]()
 
     whole = Desired(
@@ -316,7 +316,7 @@ def compile_desired(
     return whole, making.noted
 
 
-def _own(
+def _compile_own(
     making: ResourceBuilder, readers: CellReaders, keys: SharedKeys, cell: DeclaredCell, known: CachedCell
 ) -> CachedCell:
     """Compile a cell with its own runs, or reuse it, and return its cache entry."""
@@ -326,7 +326,7 @@ def _own(
         for resource in known.resources:
             making.take(resource)
         return known
-    CellCompiler(making, readers, cell).own(keys)
+    CellCompiler(making, readers, cell).compile_own(keys)
     return replace(known, commons=common, resources=tuple(making.given))
 
 
@@ -347,7 +347,7 @@ def _prepare(declared: Declared, cell: DeclaredCell, ruleset: Ruleset) -> Declar
     settings = {name: value for name, value in cell.settings.items() if name != "attempts"}
     if declared.trial == QUICK and "infer_from" not in settings:
         _lower(settings, keys.MIN_DURATION, declared.quick)
-        _lower(settings, keys.MIN_QUERY_COUNT, _count(cell, ruleset, declared.quick))
+        _lower(settings, keys.MIN_QUERY_COUNT, _count_queries(cell, ruleset, declared.quick))
     return replace(cell, settings=dict(sorted(settings.items())))
 
 
@@ -357,18 +357,18 @@ def _lower(settings: dict[str, Value], name: str, most: int) -> None:
         settings[name] = Value(most, _ORIGIN)
 
 
-def _count(cell: DeclaredCell, ruleset: Ruleset, quick: int) -> int:
+def _count_queries(cell: DeclaredCell, ruleset: Ruleset, quick: int) -> int:
     """Return the minimum number of queries, or of samples in Offline, which has no percentile to prove. Without a
     minimum duration, only their number makes a run last ``quick`` ms."""
     over = 0 if name_loadgen_scenario(cell.cell.scenario) == "Offline" else _OVER
-    least = compute_least_queries(over, _percentile(cell, ruleset))
+    least = compute_least_queries(over, _get_percentile(cell, ruleset))
     duration, rate = cell.settings.get(keys.MIN_DURATION), cell.settings.get(keys.TARGET_QPS)
     if duration is None or int(str(duration.value)) or rate is None:
         return least
     return max(least, math.ceil(Decimal(str(rate.value)) * quick / 1000))
 
 
-def _percentile(cell: DeclaredCell, ruleset: Ruleset) -> Decimal:
+def _get_percentile(cell: DeclaredCell, ruleset: Ruleset) -> Decimal:
     rules = ruleset.find_rules(cell.cell.division, str(cell.official.value)) if cell.official else None
     ruled = rules.get_value(keys.TARGET_LATENCY_PERCENTILE, cell.cell.scenario) if rules else None
     return Decimal(str(ruled)) if ruled is not None else _COMMON

@@ -41,7 +41,9 @@ def select_tests(cell: DeclaredCell, rules: BenchmarkRules | None, ruleset: Rule
     if rules is None or _is_made_elsewhere(cell) or find_declared_format(cell.settings).TESTS_ITSELF:
         return ()
     ruled = _list_required(cell, rules, ruleset)
-    names = dict.fromkeys([*ruled, *(name for name in is_asked_for(cell) if has_test(rules, name, cell.cell.scenario))])
+    names = dict.fromkeys(
+        [*ruled, *(name for name in list_asked_tests(cell) if has_test(rules, name, cell.cell.scenario))]
+    )
     return tuple(rules.find_test(name, cell.cell.scenario) for name in names)
 
 
@@ -61,7 +63,7 @@ def _is_made_elsewhere(cell: DeclaredCell) -> bool:
     return facts is not None and facts.elsewhere
 
 
-def is_asked_for(cell: DeclaredCell) -> list[str]:
+def list_asked_tests(cell: DeclaredCell) -> list[str]:
     """List the tests that the spec requests."""
     asked = [name.removeprefix(ASKED) for name in cell.settings if name.startswith(ASKED)]
     return [test for test in asked if "." not in test]

@@ -29,5 +29,5 @@ class Detail(Struct, frozen=True):
         assert self.rules is not None
         return self.rules
 
-    def values(self) -> dict[str, Any]:
+    def collect_values(self) -> dict[str, Any]:
         return {item.name: item.value for item in self.inputs}

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from harness.catalog import BACKENDS
 from reconciler.desired.cell_settings import CellReaders, strip_origins
 from reconciler.desired.commands import list_command_pins, list_part_pins
-from reconciler.desired.compliance import has_own_dataset, is_asked_for, use_own_dataset
+from reconciler.desired.compliance import has_own_dataset, list_asked_tests, use_own_dataset
 from reconciler.desired.state import Pins
 from reconciler.resource.inputs import Input, Pin, Value, make_source_pin
 from reconciler.resource.kinds import Cell
@@ -36,7 +36,7 @@ def list_needed_pins(declared: Declared, ruleset: Ruleset) -> tuple[Pin, ...]:
             reader.find_source_pin(kind) for kind in ("model", "dataset") if not reader.get_text(f"{kind}.sha256")
         )
         needed.update((reader.find_source_pin("benchmark"), reader.find_source_pin("power")))
-        own = [use_own_dataset(reader, test) for test in is_asked_for(cell) if has_own_dataset(reader, test)]
+        own = [use_own_dataset(reader, test) for test in list_asked_tests(cell) if has_own_dataset(reader, test)]
         needed.update(item.find_source_pin("dataset") for item in own if not item.get_text("dataset.sha256"))
         for pins in (list_command_pins(reader), list_part_pins(reader, SERVICE), list_part_pins(reader, BUILD)):
             needed.update(pins.values())

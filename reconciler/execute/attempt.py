@@ -38,7 +38,7 @@ class MachineFacts(Struct, frozen=True):
     drivers: tuple[str, ...] = ()
     shared_with: str = ""
 
-    def facts(self) -> dict[str, RecordedFact]:
+    def collect_facts(self) -> dict[str, RecordedFact]:
         """Return the facts for a record: all runs of a cell must have used the same drivers."""
         found: dict[str, RecordedFact] = {}
         if self.nodes is not None:
@@ -155,7 +155,7 @@ class Placement(Struct, frozen=True):
     job: str = ""
     nodes: tuple[str, ...] = ()
 
-    def facts(self) -> dict[str, RecordedFact]:
+    def collect_facts(self) -> dict[str, RecordedFact]:
         if not self.job:
             return {}
         nodes = [{"host": node} for node in self.nodes]

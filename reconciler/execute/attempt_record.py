@@ -42,8 +42,8 @@ def build_record(attempt: Attempt) -> tuple[Record, tuple[KeptFile, ...]]:
     """Build the record of an attempt, and list the files to store before the record is written (artifacts refer to them
     by digest)."""
     result = Result.read(attempt.result)
-    verdict = _judge(attempt, result) if result.done else _failed(result)
-    kept = tuple(_kept(attempt, failed=bool(verdict.problem)))
+    verdict = _judge(attempt, result) if result.done else _make_failed_verdict(result)
+    kept = tuple(_list_kept(attempt, failed=bool(verdict.problem)))
     intent = attempt.intent
     marks = tuple(sorted({*intent.marks, *result.values.get("marks", ())}))
     record = Record(
@@ -56,9 +56,9 @@ def build_record(attempt: Attempt) -> tuple[Record, tuple[KeptFile, ...]]:
         attempt=intent.id,
         inputs={name: RecordedInput(value, origin) for name, (value, origin) in intent.inputs.items()},
         facts={n: RecordedFact(f.value, Role(f.role)) for n, f in result.facts.items()}
-        | _made_from(attempt)
-        | read_placement(attempt.placed).facts()
-        | intent.machine.facts(),
+        | _list_source_facts(attempt)
+        | read_placement(attempt.placed).collect_facts()
+        | intent.machine.collect_facts(),
         artifacts=tuple(describe_artifact(item) for item in kept),
         values=verdict.values,
         upstream=intent.upstream,
@@ -83,7 +83,7 @@ def describe_artifact(item: KeptFile) -> Artifact:
     return Artifact(name, hash_file(item.path), size, place)
 
 
-def _made_from(attempt: Attempt) -> dict[str, RecordedFact]:
+def _list_source_facts(attempt: Attempt) -> dict[str, RecordedFact]:
     """Return the digests of the files that a run really used. They are evidence, because all runs of a cell must have
     used the same engine; the files of background loads are not, because they do not belong to the cell."""
     return {
@@ -92,7 +92,7 @@ def _made_from(attempt: Attempt) -> dict[str, RecordedFact]:
     }
 
 
-def _failed(result: Result) -> AttemptVerdict:
+def _make_failed_verdict(result: Result) -> AttemptVerdict:
     values = {"log": result.values["log"]} if "log" in result.values else {}
     return AttemptVerdict(
         values, result.problem or "the child gave no reason", result.problem_class or "crash", result.fix
@@ -104,7 +104,7 @@ def _judge(attempt: Attempt, result: Result) -> AttemptVerdict:
     reported = {name: value for name, value in result.values.items() if name != "marks"}
     results = find_format(attempt.intent.settings)
     if kind in (Kind.RUN, Kind.COMPLIANCE_TEST):
-        found = results.judge_run(_run_files(attempt, reported))
+        found = results.judge_run(_make_run_files(attempt, reported))
         refused = (
             {"power": reported["power"], **found.values} if found.problem and "power" in reported else found.values
         )
@@ -114,7 +114,7 @@ def _judge(attempt: Attempt, result: Result) -> AttemptVerdict:
     return AttemptVerdict(reported)
 
 
-def _run_files(attempt: Attempt, reported: RecordValues | None = None) -> RunFiles:
+def _make_run_files(attempt: Attempt, reported: RecordValues | None = None) -> RunFiles:
     return RunFiles(
         output=attempt.output,
         inputs={name: value for name, (value, _) in attempt.intent.inputs.items()},
@@ -127,18 +127,18 @@ def _run_files(attempt: Attempt, reported: RecordValues | None = None) -> RunFil
     )
 
 
-def _kept(attempt: Attempt, *, failed: bool) -> Iterator[KeptFile]:
+def _list_kept(attempt: Attempt, *, failed: bool) -> Iterator[KeptFile]:
     kind = attempt.intent.address.kind
     if failed:
         pattern = find_format(attempt.intent.settings).LOGS
-        logs = sorted(filter(_says_something, attempt.output.rglob(pattern)))
+        logs = sorted(filter(_has_content, attempt.output.rglob(pattern)))
         yield from (KeptFile(path, path.relative_to(attempt.output).as_posix()) for path in logs)
         yield from (KeptFile(p, p.name) for p in (attempt.user_conf,) if p.exists() and logs and has_command(attempt))
         yield from (KeptFile(p, p.name) for p in (attempt.log, attempt.service_log) if p.exists())
         yield from _list_session(attempt, in_git=False)
         return
     if kind in (Kind.RUN, Kind.COMPLIANCE_TEST):
-        yield from _kept_of_run(attempt)
+        yield from _list_run_files(attempt)
     else:
         shown = kind in (Kind.SCORE, Kind.VERDICT)
         for path in sorted(p for p in attempt.output.rglob("*") if p.is_file()):
@@ -159,12 +159,12 @@ def _list_session(attempt: Attempt, *, in_git: bool) -> Iterator[KeptFile]:
             yield KeptFile(attempt.power_check, POWER_CHECK)
 
 
-def _says_something(path: Path) -> bool:
+def _has_content(path: Path) -> bool:
     return path.is_file() and (status := path.stat()).st_size > 0 and not is_hole(status)
 
 
-def _kept_of_run(attempt: Attempt) -> Iterator[KeptFile]:
-    results, run = find_format(attempt.intent.settings), _run_files(attempt)
+def _list_run_files(attempt: Attempt) -> Iterator[KeptFile]:
+    results, run = find_format(attempt.intent.settings), _make_run_files(attempt)
     yield from results.list_kept(run)
     for path in sorted(p for p in (attempt.output / OUTPUTS).rglob("*") if p.is_file()):
         yield KeptFile(path, path.relative_to(attempt.output).as_posix())

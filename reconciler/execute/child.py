@@ -68,9 +68,9 @@ def follow_submission(executor: Executor, handle: Handle, attempt: Attempt, watc
                 queued = time.monotonic() - began
             elif progress is not None:
                 text = ", ".join(filter(None, (attempt.read_last_line(), found.note)))
-                watch.moved(replace(loadgen.count_from(progress), text=text))
+                watch.moved(replace(loadgen.count_seconds(progress), text=text))
             idle = time.monotonic() - began - queued
-            if watch.lost() or (found.state is State.RUNNING and (reason := _hung(watch, progress, idle))):
+            if watch.lost() or (found.state is State.RUNNING and (reason := _explain_hang(watch, progress, idle))):
                 executor.cancel(handle)
     except Detached:
         raise
@@ -84,7 +84,7 @@ def follow_submission(executor: Executor, handle: Handle, attempt: Attempt, watc
         copy_log(Path(attempt.intent.server.log), attempt.service_log)
         lost.write(attempt.result)
         return lost
-    return _result(attempt, reason, found)
+    return _read_result(attempt, reason, found)
 
 
 class _LoadgenStart(Struct):
@@ -94,7 +94,7 @@ class _LoadgenStart(Struct):
     attempt: Attempt
     began: float = 0.0
 
-    def count_from(self, progress: Progress) -> Progress:
+    def count_seconds(self, progress: Progress) -> Progress:
         """Return the progress with the seconds since LoadGen started, 0 before that. Return the progress of other runs
         unchanged."""
         rules, folder = self.attempt.intent.rules, self.attempt.run_dir
@@ -106,7 +106,7 @@ class _LoadgenStart(Struct):
         return replace(progress, seconds=max(0.0, time.time() - self.began) if self.began else 0.0)
 
 
-def _hung(watch: Watch, progress: Progress | None, seconds: float) -> str:
+def _explain_hang(watch: Watch, progress: Progress | None, seconds: float) -> str:
     """Explain why a child that has run for ``seconds`` counts as hung; "" if it does not."""
     if not watch.stall:
         return ""
@@ -119,7 +119,7 @@ def _hung(watch: Watch, progress: Progress | None, seconds: float) -> str:
     return f"no progress for {progress.idle:.0f} s while {progress.stage}"
 
 
-def _result(attempt: Attempt, reason: str, found: Progressing) -> Result:
+def _read_result(attempt: Attempt, reason: str, found: Progressing) -> Result:
     status, kind, fix = found.status, "crash", "see the child's log"
     unreadable = ""
     if attempt.result.exists():
@@ -136,7 +136,7 @@ def _result(attempt: Attempt, reason: str, found: Progressing) -> Result:
     elif found.why is not None:
         problem, kind, fix = found.why.problem, found.why.problem_class, found.why.fix
     elif status is None:
-        problem = f"its job ended without a result{_where(attempt)}"
+        problem = f"its job ended without a result{_show_nodes(attempt)}"
         fix = f"see the child's log; what it starts must see {attempt.folder.parent} and have this mlperf-reconciler"
     elif status < 0:
         problem, kind = f"the child process was ended by signal {-status}", "resources"
@@ -153,7 +153,7 @@ def _result(attempt: Attempt, reason: str, found: Progressing) -> Result:
     return result
 
 
-def _where(attempt: Attempt) -> str:
+def _show_nodes(attempt: Attempt) -> str:
     nodes = read_placement(attempt.placed).nodes
     return f", on {', '.join(nodes)}" if nodes else "; it never began"
 

@@ -71,7 +71,7 @@ def make_command_run(attempt: Attempt, paths: RepositoryPaths, inputs: Mapping[s
     settings = attempt.intent.settings
     attempt.run_dir.mkdir(exist_ok=True)
     values = {**collect_placeholder_values(attempt, paths, inputs), "run_dir": str(attempt.run_dir)}
-    cwd = Path(find_location(settings, "harness.cwd", values, paths.root) or _folder(settings, paths.root, attempt))
+    cwd = Path(find_location(settings, "harness.cwd", values, paths.root) or _find_code(settings, paths.root, attempt))
     audit = attempt.audit_file.exists()
     placed = settings.audit_config == "placed"
     written = settings.user_conf == "written"
@@ -129,7 +129,7 @@ def make_command_score(
     values = collect_placeholder_values(attempt, paths, inputs)
     values |= {"run_dir": str(attempt.run_dir), "accuracy_log": str(accuracy_log), "mode": "accuracy"}
     env, secrets = collect_environment(settings, values)
-    cwd = find_location(settings, "harness.cwd", values, paths.root) or _folder(settings, paths.root, attempt)
+    cwd = find_location(settings, "harness.cwd", values, paths.root) or _find_code(settings, paths.root, attempt)
     shown = attempt.intent.rules.shown if attempt.intent.rules else None
     return CommandRequest(
         purpose="score",
@@ -183,8 +183,8 @@ def collect_placeholder_values(attempt: Attempt, paths: RepositoryPaths, inputs:
         "user_conf": str(attempt.user_conf),
         "audit_config": str(attempt.audit_file) if attempt.audit_file.exists() else "",
         "engine": inputs.get("engine", ""),
-        "model": _made(attempt, paths, inputs, "model"),
-        "dataset": _made(attempt, paths, inputs, "dataset"),
+        "model": _find_made(attempt, paths, inputs, "model"),
+        "dataset": _find_made(attempt, paths, inputs, "dataset"),
         "python": choose_interpreter(settings.launcher, sys.executable),
         "client_config": str(attempt.user_conf),
         "client_python": str(paths.root / settings.get_text("client.python")),  # the link selects the environment
@@ -205,13 +205,13 @@ def _list_known_values(settings: CellSettings, asked: Mapping[str, object], scen
         "loadgen_mode": LOADGEN_MODE[mode],
         "scenario": scenario,
         **{name: texts.get(name, "") for name in TARGETS},
-        "device": _devices(settings.hardware),
+        "device": _format_devices(settings.hardware),
         "benchmark": settings.official,
         "system": settings.system,
         "image": settings.image,
         "precision": settings.precision,
         "batch_size": settings.get_text("engine.batch_size"),
-        **_words_of_endpoints(settings, asked, mode, scenario),
+        **_list_endpoints_words(settings, asked, mode, scenario),
     }
 
 
@@ -226,7 +226,7 @@ def _list_fixed_settings(attempt: Attempt) -> dict[str, Any]:
     }
 
 
-def _words_of_endpoints(
+def _list_endpoints_words(
     settings: CellSettings, asked: Mapping[str, object], mode: str, scenario: str
 ) -> dict[str, str]:
     """List the settings that the endpoints harness takes on its command line or in its configuration, in its own
@@ -235,18 +235,14 @@ def _words_of_endpoints(
     names |= {name: name for name in (keys.MIN_DURATION, keys.MAX_DURATION, keys.MIN_QUERY_COUNT)}
     scored = "both" if find_format(settings).TIES_ACCURACY and AGENTIC not in settings else "acc"
     return {
-        **{name: _said(asked.get(own)) for name, own in names.items()},
+        **{name: str(asked[own]) if asked.get(own) is not None else "" for name, own in names.items()},
         "model_name": settings.model_name,
         "endpoints_mode": scored if mode == ACCURACY else "perf",
         "endpoints_type": "offline" if scenario == "Offline" else "online",
     }
 
 
-def _said(value: Any) -> str:
-    return "" if value is None else str(value)
-
-
-def _made(attempt: Attempt, paths: RepositoryPaths, inputs: Mapping[str, str], kind: str) -> str:
+def _find_made(attempt: Attempt, paths: RepositoryPaths, inputs: Mapping[str, str], kind: str) -> str:
     """Return the model or dataset that was made here. Return the source itself if a command makes it, or if it is used
     unchanged, such as a language model's checkpoint."""
     path = attempt.intent.locations.get(f"{kind}.path")
@@ -257,7 +253,7 @@ def _made(attempt: Attempt, paths: RepositoryPaths, inputs: Mapping[str, str], k
     return source if source and (Path(made) / SOURCE_NOTE).is_file() else made
 
 
-def _devices(hardware: Hardware) -> str:
+def _format_devices(hardware: Hardware) -> str:
     count = len(hardware.slices) or hardware.count or 1
     return ",".join(map(str, range(count))) if hardware.accelerator else "cpu"
 
@@ -278,7 +274,7 @@ def find_location(settings: CellSettings, name: str, values: Mapping[str, str], 
     return str((base / filled).resolve()) if filled else ""
 
 
-def _folder(settings: CellSettings, root: Path, attempt: Attempt) -> Path:
+def _find_code(settings: CellSettings, root: Path, attempt: Attempt) -> Path:
     """Return the code's folder, for a command that declares no folder."""
     code = settings.harness_code or settings.get_text(CLIENT_CODE)
     if not code:

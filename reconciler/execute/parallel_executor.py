@@ -240,18 +240,15 @@ class ParallelExecutor(Struct):
                 break
             if isinstance(event, _Ended):
                 return event
-            self._report_event(event)
+            if isinstance(event, StepProgress) and (progressing := self.followers.get(event.step.change.address)):
+                progressing.submitted = True
+            self.walk.report(event)
         for follower in self.followers.values():
             try:
                 self.walk.context.check(follower.step, True)
             except BaseException as error:
                 raise _UnwantedError(error) from error
         return None
-
-    def _report_event(self, event: Event) -> None:
-        if isinstance(event, StepProgress) and (follower := self.followers.get(event.step.change.address)):
-            follower.submitted = True
-        self.walk.report(event)
 
     def _settle(self, ended: _Ended) -> Outcome:
         self.followers.pop(ended.step.change.address, None)
@@ -288,7 +285,7 @@ class _UnwantedError(Exception):
         self.cause = cause
 
 
-def spreads(walk: PlanExecutor, plan: Plan) -> bool:
+def has_remote_steps(walk: PlanExecutor, plan: Plan) -> bool:
     """Return True if any step runs on another machine."""
     due = (step for step in plan.steps if step.change.how is Work.MAKE and not step.blocked)
     return any(walk.find_capacity(step, walk.desired.detail(step.change.address)).machine != HERE for step in due)

@@ -301,9 +301,9 @@ def perform(
     code = attempt.intent.settings.harness_code if CODE in attempt.intent.inputs else ""
     _, before = context.hash_code(code) if code else ("", {})
     try:
-        stall = _stall(attempt, detail, context)
+        stall = _choose_stall(attempt, detail, context)
         began = time.monotonic()
-        start = context.executors.choose_for_system(attempt.intent.settings).capacity(attempt.intent.settings).start
+        start = context.executors.choose_for_system(attempt.intent.settings).get_capacity(attempt.intent.settings).start
         watch = Watch(
             moved, stall, start, context.keep_open, check=lambda: context.check(step, True), lost=context.lost
         )
@@ -330,7 +330,7 @@ def perform(
 
 def is_code_changed(detail: Detail, context: AttemptContext) -> bool:
     """Return True if the code of a step's command is no longer the code that the step's key contains."""
-    planned = detail.values().get(CODE)
+    planned = detail.collect_values().get(CODE)
     return planned is not None and context.hash_code(detail.settings.harness_code)[0] not in ("", planned)
 
 
@@ -364,7 +364,7 @@ def _make(attempt: Attempt, context: AttemptContext, watch: Watch, seconds: floa
         offer_prepared(attempt, prepared)
 
 
-def _stall(attempt: Attempt, detail: Detail, context: AttemptContext) -> float:
+def _choose_stall(attempt: Attempt, detail: Detail, context: AttemptContext) -> float:
     if has_command(attempt):
         return 0.0  # a silent command may be working; harness.timeout limits it
     if attempt.intent.address.is_run:
@@ -378,10 +378,10 @@ def derive_outcome(step: Step, finished: Finished) -> Outcome:
         status = Status.RETRY if record.problem_class in TRANSIENT else Status.FAILED
         log = str(record.values.get("log", "")) or read_last_lines(finished.attempt.log)
         return Outcome(step, status, record.problem, record.fix, record, finished.seconds, log)
-    return Outcome(step, Status.DONE, _summary(record), "", record, finished.seconds)
+    return Outcome(step, Status.DONE, _summarize(record), "", record, finished.seconds)
 
 
-def _summary(record: Record) -> str:
+def _summarize(record: Record) -> str:
     """Return one line for people: the metric and verdict of a run or score, or the size of what was built."""
     metric, validity = record.values.get("metric"), record.values.get("validity", "")
     parts = [f"{metric['value']} {metric['unit']}"] if metric else []
@@ -417,7 +417,7 @@ def judge_attempt(attempt: Attempt, paths: RepositoryPaths, watch: Watch, execut
     try:
         verdict, answers, taken_over = _judge(attempt, paths, watch, executors)
     except MissingLogError as error:
-        result = _missing(str(error))
+        result = _make_missing_result(str(error))
     except _ScorerFailedError as error:
         result = error.result
     except (ReconcilerError, OSError, ValueError) as error:
@@ -427,7 +427,7 @@ def judge_attempt(attempt: Attempt, paths: RepositoryPaths, watch: Watch, execut
     else:
         for name, text in verdict.files.items():
             write(attempt.output / name, text.encode("utf-8", "surrogateescape"))
-        values = _values(verdict, answers, taken_over=taken_over)
+        values = _list_values(verdict, answers, taken_over=taken_over)
         result = Result(done=True, seconds=time.monotonic() - began, values=values)
     result.write(attempt.result)
 
@@ -447,7 +447,7 @@ class _ScorerFailedError(Exception):
         )
 
 
-def _missing(run: str) -> Result:
+def _make_missing_result(run: str) -> Result:
     problem = f"the complete accuracy log of the {run} run is not on this machine"
     fix = "run this on the machine that made that run, or copy .reconcile/objects from it; recorded verdicts stay valid"
     return Result(done=False, seconds=0.0, problem=problem, problem_class="missing", fix=fix)
@@ -458,30 +458,30 @@ def _judge(
 ) -> tuple[AuditVerdict, Part | None, bool]:
     """Return the verdict, TEST01's comparison of answers, and whether the comparison comes from an earlier verdict."""
     values = {name: value for name, (value, _) in attempt.intent.inputs.items()}
-    test, question = find_test(str(values["test"])), _question(attempt, values)
+    test, question = find_test(str(values["test"])), _collect_question(attempt, values)
     answers, taken_over, reports = None, False, dict[str, str]()
     if test.compare_answers is not None:
         answers = test.compare_answers(question)
         here = question.audit.answers is not None and question.accuracy.answers is not None
         taken_over = not here
         if not answers.passed and here:
-            reports = _both_scored(attempt, paths, watch, executors)
+            reports = _score_both(attempt, paths, watch, executors)
         unread = RunLogs(question.audit.detail, question.audit.summary)
         question = structs.replace(question, audit=unread, known_answers=answers)
     elif test.scored:
         question.audit.read_entries("audit")  # it must be available
-        reports = {COMPLIANCE: _scored(attempt, paths, watch, executors, COMPLIANCE, _log(attempt, "audit"))}
+        reports = {COMPLIANCE: _score(attempt, paths, watch, executors, COMPLIANCE, _find_log(attempt, "audit"))}
     verdict = test.judge(structs.replace(question, reports=reports))
     for name, text in reports.items() if test.compare_answers is not None else ():
         write(attempt.output / name, text.encode("utf-8", "surrogateescape"))
     return verdict, answers, taken_over
 
 
-def _question(attempt: Attempt, values: Mapping[str, object]) -> VerdictInputs:
+def _collect_question(attempt: Attempt, values: Mapping[str, object]) -> VerdictInputs:
     intent, cell = attempt.intent, attempt.intent.address.cell
     return collect_verdict_inputs(
         values,
-        {run: _logs(attempt, run) for run in (AUDIT, "performance", "accuracy")},
+        {run: _read_logs(attempt, run) for run in (AUDIT, "performance", "accuracy")},
         cell.scenario if cell else "",
         (bar.metric for bar in intent.rules.bars) if intent.rules else (),
         intent.response_dtype,
@@ -489,20 +489,24 @@ def _question(attempt: Attempt, values: Mapping[str, object]) -> VerdictInputs:
     )
 
 
-def _log(attempt: Attempt, run: str) -> Path:
+def _find_log(attempt: Attempt, run: str) -> Path:
     return attempt.inputs / run / ACCURACY_LOG
 
 
-def _logs(attempt: Attempt, run: str) -> RunLogs:
-    folder, whole = attempt.inputs / run, _log(attempt, run)
-    return RunLogs(_bytes(folder / DETAIL), _bytes(folder / SUMMARY), _lines(whole) if whole.exists() else None)
+def _read_logs(attempt: Attempt, run: str) -> RunLogs:
+    folder, whole = attempt.inputs / run, _find_log(attempt, run)
+    return RunLogs(
+        _read_bytes(folder / DETAIL),
+        _read_bytes(folder / SUMMARY),
+        _make_line_reader(whole) if whole.exists() else None,
+    )
 
 
-def _bytes(path: Path) -> bytes:
+def _read_bytes(path: Path) -> bytes:
     return path.read_bytes() if path.exists() else b""
 
 
-def _lines(path: Path) -> Callable[[], Iterator[bytes]]:
+def _make_line_reader(path: Path) -> Callable[[], Iterator[bytes]]:
     """Return a function that reads a log line by line from the beginning, since it may be larger than memory."""
 
     def read() -> Iterator[bytes]:
@@ -512,11 +516,11 @@ def _lines(path: Path) -> Callable[[], Iterator[bytes]]:
     return read
 
 
-def _both_scored(attempt: Attempt, paths: RepositoryPaths, watch: Watch, executors: Executors) -> dict[str, str]:
+def _score_both(attempt: Attempt, paths: RepositoryPaths, watch: Watch, executors: Executors) -> dict[str, str]:
     """Return reports on the audit run's answers, and on the accuracy run's answers to the same samples."""
-    audit, subset = _log(attempt, "audit"), attempt.folder / "baseline.json"
-    logged = {entry.index for entry in read_entries(_lines(audit)())}
-    entries = (e for e in read_entries(_lines(_log(attempt, "accuracy"))()) if e.index in logged)
+    audit, subset = _find_log(attempt, "audit"), attempt.folder / "baseline.json"
+    logged = {entry.index for entry in read_entries(_make_line_reader(audit)())}
+    entries = (e for e in read_entries(_make_line_reader(_find_log(attempt, "accuracy"))()) if e.index in logged)
     with subset.open("w", encoding="ascii") as stream:
         stream.write("[\n")
         for number, entry in enumerate(entries):
@@ -524,10 +528,10 @@ def _both_scored(attempt: Attempt, paths: RepositoryPaths, watch: Watch, executo
             stream.write((",\n" if number else "") + json.dumps(item))
         stream.write("\n]\n")
     logs = {BASELINE: subset, COMPLIANCE: audit}
-    return {name: _scored(attempt, paths, watch, executors, name, log) for name, log in logs.items()}
+    return {name: _score(attempt, paths, watch, executors, name, log) for name, log in logs.items()}
 
 
-def _scored(attempt: Attempt, paths: RepositoryPaths, watch: Watch, executors: Executors, name: str, log: Path) -> str:
+def _score(attempt: Attempt, paths: RepositoryPaths, watch: Watch, executors: Executors, name: str, log: Path) -> str:
     """Score a log with the benchmark's scorer. Raises _ScorerFailedError if it fails."""
     child = Attempt(attempt.folder / Path(name).stem, attempt.intent)
     child.output.mkdir(parents=True)
@@ -538,7 +542,7 @@ def _scored(attempt: Attempt, paths: RepositoryPaths, watch: Watch, executors: E
     return (child.output / ACCURACY_TEXT).read_text(encoding="utf-8", errors="surrogateescape")
 
 
-def _values(verdict: AuditVerdict, answers: Part | None, *, taken_over: bool) -> dict[str, Any]:
+def _list_values(verdict: AuditVerdict, answers: Part | None, *, taken_over: bool) -> dict[str, Any]:
     values: dict[str, Any] = {
         "passed": verdict.passed,
         "reasons": list(verdict.reasons),

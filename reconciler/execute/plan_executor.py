@@ -158,7 +158,7 @@ class PlanExecutor(Struct, dict=True):
         ``attempts`` times. A step that succeeded but is due again is left to the user, for example a run whose evidence
         never agrees; so is one whose key changes each time, such as a command's run that edits the command's code."""
         attempts = max(1, self.desired.by_address[step.change.address].attempts)
-        names = _counted(step)
+        names = _list_counted_names(step)
         if interrupted := max(self.interrupted.get(name, 0) for name in names):
             settings = self.desired.detail(step.change.address).settings
             if interrupted > settings.get_number(f"{EXECUTOR}.{settings.queue}.retries", RETRIES):
@@ -189,7 +189,7 @@ class PlanExecutor(Struct, dict=True):
             return missing
         self.report(StepStarted(step, attempt=self.failures.get(step.change.key, 0) + 1))
 
-        def moved(progress: Progress) -> None:
+        def report_progress(progress: Progress) -> None:
             self.report(StepProgress(step, progress))
 
         def hold(lock: Lock) -> None:
@@ -197,7 +197,9 @@ class PlanExecutor(Struct, dict=True):
 
         try:
             with convert_storage_errors(self.context.paths.attempts):
-                finished = self.services.start(step, detail, self.collect_upstream(detail), self.context, moved, hold)
+                finished = self.services.start(
+                    step, detail, self.collect_upstream(detail), self.context, report_progress, hold
+                )
         except LockedError as error:
             return Outcome(step, Status.BLOCKED, error.message, error.fix)
         outcome = self.settle(step, finished)
@@ -242,18 +244,18 @@ class PlanExecutor(Struct, dict=True):
                 return Outcome(step, Status.BLOCKED, "the command's code has changed since this was planned", fix)
             report(StepStarted(step, minimum, self.failures.get(step.change.key, 0) + 1))
 
-            def moved(progress: Progress) -> None:
+            def report_progress(progress: Progress) -> None:
                 report(StepProgress(step, progress, minimum))
 
             with convert_storage_errors(context.paths.attempts):
-                return perform(step, detail, upstream, context, moved)
+                return perform(step, detail, upstream, context, report_progress)
 
     def settle(self, step: Step, finished: Finished) -> Outcome:
         """Store an attempt's results and count the attempt."""
         address = step.change.address
         outcome = derive_outcome(step, finished)  # reads the attempt's log, and storing removes its folder
         summary = self.store(finished)
-        names = _counted(step)
+        names = _list_counted_names(step)
         if outcome.status is Status.DONE:
             self.made.update({name: self.made.get(name, 0) + 1 for name in names})
             self.used.update(dict.fromkeys((address, *step.shared), summary))
@@ -310,7 +312,8 @@ class PlanExecutor(Struct, dict=True):
         self, step: Step, detail: Detail, stack: ExitStack, context: AttemptContext, turns: MachineTurns, give_up: float
     ) -> AttemptContext:
         """Reserve the machine for a timed run: no other pass of any repository here times a run until it ends."""
-        alone = step.change.address.is_timed or _sets_state(step.change.address, detail)
+        address = step.change.address
+        alone = address.is_timed or (address.is_run and STATE_SET in detail.settings)  # power_state changes the machine
         name = self.find_capacity(step, detail).lock if alone else ""
         if not name:
             return context
@@ -327,7 +330,7 @@ class PlanExecutor(Struct, dict=True):
     def find_capacity(self, step: Step, detail: Detail) -> Capacity:
         """Find the capacity of the step's machine."""
         executors = self.context.executors
-        return executors.choose_for_kind(step.change.address.kind, detail.settings).capacity(detail.settings)
+        return executors.choose_for_kind(step.change.address.kind, detail.settings).get_capacity(detail.settings)
 
 
 class _NotIdleError(Exception):
@@ -357,21 +360,15 @@ def _name_user() -> str:
 _ON_DEVICE = (Kind.ENGINE, Kind.RUN, Kind.COMPLIANCE_TEST)
 
 
-def _counted(step: Step) -> tuple[str, ...]:
+def _list_counted_names(step: Step) -> tuple[str, ...]:
     """Return the names under which an attempt is counted."""
     address = step.change.address
-    runs = address.is_run
-    return (step.change.key, str(address)) if runs else (step.change.key,)
-
-
-def _sets_state(address: Address, detail: Detail) -> bool:
-    """Return True if the run changes the machine's state while it runs."""
-    return address.is_run and STATE_SET in detail.settings
+    return (step.change.key, str(address)) if address.is_run else (step.change.key,)
 
 
 def compute_minimum_seconds(address: Address, detail: Detail) -> float:
     """Return LoadGen's minimum duration of a performance run in seconds; 0 for everything else."""
-    return read_min_duration(detail.values()) / 1000 if address.is_timed else 0.0
+    return read_min_duration(detail.collect_values()) / 1000 if address.is_timed else 0.0
 
 
 # Turns on a machine: one timed run and one server at a time, and none while other processes load it.
@@ -400,7 +397,7 @@ class MachineTurns(Struct):
             lock.acquire(note=note)
         except LockedError as error:
             began = time.monotonic()
-            self._say(step, error.message)
+            self._report_wait(step, error.message)
             try:
                 self._wait(lock, step, note, self.find_end() if give_up is None else give_up)
             finally:
@@ -417,7 +414,7 @@ class MachineTurns(Struct):
                 lock.acquire(wait=_LOOK, note=note)
                 return
             except LockedError as error:
-                self._say(step, error.message)
+                self._report_wait(step, error.message)
                 if time.monotonic() >= give_up:
                     self.patience = 0.0
                     raise
@@ -428,7 +425,7 @@ class MachineTurns(Struct):
         if began >= give_up:
             self.patience = 0.0
             return False
-        self._say(step, f"an idle machine ({busy})")
+        self._report_wait(step, f"an idle machine ({busy})")
         until = min(give_up, began + _PAUSE)
         while (left := until - time.monotonic()) > 0:
             self.check(step, False)
@@ -436,7 +433,7 @@ class MachineTurns(Struct):
         self.waited += time.monotonic() - began
         return True
 
-    def _say(self, step: Step, what: str) -> None:
+    def _report_wait(self, step: Step, what: str) -> None:
         """Report once for each step and what it waits for, and again after a while."""
         now, (*before, when) = time.monotonic(), self.said
         if [step, what] == before and now - when < _AGAIN:

@@ -24,7 +24,7 @@ def list_jobs_under_way(paths: RepositoryPaths) -> tuple[QueuedStep, ...]:
 def watch_jobs(paths: RepositoryPaths) -> Callable[[], tuple[QueuedStep, ...]]:
     """Return a function that lists the jobs repeatedly: its executors remember the last answer of a queue or store, and
     query as rarely as those of a pass."""
-    open_executors = cache(lambda: Executors.for_paths(paths, open_transport(paths, only_looks=True)))
+    open_executors = cache(lambda: Executors.make(paths, open_transport(paths, only_looks=True)))
     return lambda: list_under_way(paths, open_executors)
 
 

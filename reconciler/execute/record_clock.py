@@ -21,28 +21,28 @@ class RecordClock(Struct):
 
     newest: dict[str, str] = field(default_factory=dict)
 
-    def know(self, recorded: Recorded) -> None:
+    def learn(self, recorded: Recorded) -> None:
         for address, summaries in recorded.by_address.items():
-            self._know((address,), max(summary.started for summary in summaries))
+            self._note((address,), max(summary.started for summary in summaries))
 
     def choose_start(self, addresses: Iterable[Address], now: datetime, after: Iterable[str] = ()) -> str:
         """Return the start time of an attempt that begins ``now`` (UTC): the clock's time, or a later one if needed to
         follow all known times and the records that it is made from (``after``)."""
         addresses = tuple(addresses)
         started = now.strftime(FORM)
-        newest = max((*(self.newest.get(_name(address), "") for address in addresses), *after), default="")
+        newest = max((*(self.newest.get(_choose_name(address), "") for address in addresses), *after), default="")
         if newest >= started:
             try:
                 started = (datetime.fromisoformat(newest) + timedelta(microseconds=1)).strftime(FORM)
             except (ValueError, OverflowError):
                 return started  # no pass wrote that time, and no time is later
-        self._know(addresses, started)
+        self._note(addresses, started)
         return started
 
-    def _know(self, addresses: Iterable[Address], started: str) -> None:
-        for name in map(_name, addresses):
+    def _note(self, addresses: Iterable[Address], started: str) -> None:
+        for name in map(_choose_name, addresses):
             self.newest[name] = max(self.newest.get(name, ""), started)
 
 
-def _name(address: Address) -> str:
+def _choose_name(address: Address) -> str:
     return str(address.cell or address)

@@ -31,7 +31,7 @@ def make_request(attempt: Attempt, paths: RepositoryPaths) -> FileMessage:
         if has_command(attempt):
             run = enclose(make_command_run(attempt, paths, attempt.list_inputs()), attempt, paths)
         else:
-            run = _run(attempt, paths)
+            run = _make_run_request(attempt, paths)
         power = load_power()
         return run if power is None else power.wrap_run(run, attempt, paths)
     if kind is Kind.SCORE:
@@ -39,7 +39,7 @@ def make_request(attempt: Attempt, paths: RepositoryPaths) -> FileMessage:
         return make_score_request(attempt, paths, inputs, Path(inputs.pop("run")) / ACCURACY_LOG)
     if has_command(attempt):
         return enclose(make_command_build(attempt, paths, attempt.list_inputs()), attempt, paths)
-    return _build(attempt, paths)
+    return _make_build_request(attempt, paths)
 
 
 def describe_benchmark(attempt: Attempt, paths: RepositoryPaths) -> Benchmark:
@@ -49,7 +49,7 @@ def describe_benchmark(attempt: Attempt, paths: RepositoryPaths) -> Benchmark:
     return Benchmark(name=name, path=str((paths.root / path).resolve()) if path else None)
 
 
-def _build(attempt: Attempt, paths: RepositoryPaths) -> BuildRequest:
+def _make_build_request(attempt: Attempt, paths: RepositoryPaths) -> BuildRequest:
     intent = attempt.intent
     kind = intent.address.kind
     name = str(kind).lower()
@@ -110,7 +110,7 @@ def write_confs(attempt: Attempt) -> None:
         return  # no LoadGen reads these files
     asked, known = select_conf_settings(values, mode, scenario), intent.rules.built_in if intent.rules else {}
     own = {name: value for name, value in asked.items() if name not in known or known[name] != value}
-    texts = select_settings(scenario, {**_pace(attempt, mode), **own})
+    texts = select_settings(scenario, {**_choose_rate(attempt, mode), **own})
     cell = intent.address.cell
     notes = [f"{cell}: settings of the {mode} run, written by mlperf-reconciler"]
     replace(attempt.user_conf, write_user_conf(model_key, scenario, texts, notes))
@@ -120,7 +120,7 @@ def write_confs(attempt: Attempt) -> None:
         replace(attempt.audit_file, write_audit_config(audit, notes))
 
 
-def _pace(attempt: Attempt, mode: str) -> dict[str, Any]:
+def _choose_rate(attempt: Attempt, mode: str) -> dict[str, Any]:
     """Return the query rate for an accuracy run. LoadGen also paces the queries of a Server accuracy run, by default at
     one per second. A command's server gets the declared rate instead. The rate does not affect the result, so it is not
     part of the run's identity."""
@@ -129,7 +129,7 @@ def _pace(attempt: Attempt, mode: str) -> dict[str, Any]:
     return {keys.TARGET_QPS: rate} if paced and str(attempt.intent.inputs["scenario"][0]) in _PACED else {}
 
 
-def _run(attempt: Attempt, paths: RepositoryPaths) -> RunRequest:
+def _make_run_request(attempt: Attempt, paths: RepositoryPaths) -> RunRequest:
     intent = attempt.intent
     values = {name: value for name, (value, _) in intent.inputs.items()}
     settings, server, path = select_run_settings(intent.settings), intent.server, intent.locations.get("model.path")

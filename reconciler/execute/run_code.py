@@ -82,7 +82,7 @@ def list_declared_code(settings: CellSettings, locations: Mapping[str, str], roo
     its own folder."""
     listed: list[Path] = []
 
-    def new(written: object) -> bool:
+    def add_new(written: object) -> bool:
         path = (root / str(written)).resolve()
         known = any(path == other or other in path.parents for other in listed)
         if not known and path.exists():
@@ -90,18 +90,18 @@ def list_declared_code(settings: CellSettings, locations: Mapping[str, str], roo
             return True
         return False
 
-    if (own := locations.get("benchmark.path")) and new(own):
+    if (own := locations.get("benchmark.path")) and add_new(own):
         yield "", own
     for part, prefix in ((HARNESS, ""), (SERVICE, "service/"), (BUILD, "build/")):
         if f"{part}.command" not in settings and part != HARNESS:
             continue
         if COMMAND in settings or SCORE_COMMAND in settings or part != HARNESS:
             prefix = prefix if COMMAND in settings or part != HARNESS else "score/"
-            if (code := settings.get_part_text(part, "code")) and new(code):
+            if (code := settings.get_part_text(part, "code")) and add_new(code):
                 yield prefix, code
             configs = settings.get(f"{part}.configs")
             for config in configs if isinstance(configs, list | tuple) else ():
-                if new(config):
+                if add_new(config):
                     yield "configs/", str(config)
 
 

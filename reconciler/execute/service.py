@@ -127,8 +127,8 @@ class Services(Struct):
         attempt = begin(step, detail, upstream, replace(context, server=ServerAccess(port)))
         began = time.monotonic()
         try:
-            self.server = _started(step.change.key, attempt, context, port, self.lock)
-            if not _ready(self.server, moved, lambda: context.check(step, True)):
+            self.server = _start_server(step.change.key, attempt, context, port, self.lock)
+            if not _await_ready(self.server, moved, lambda: context.check(step, True)):
                 _fail(self.server)
             record, kept = build_record(attempt)
         except BaseException:
@@ -164,7 +164,7 @@ def make_service_request(attempt: Attempt, paths: RepositoryPaths) -> ServiceReq
         cwd=find_folder(settings, SERVICE, values, paths.root) or str(attempt.run_dir),
         counter=str(attempt.counter),
         ready=str(attempt.result),
-        probe=_probe(settings, values),
+        probe=_make_probe(settings, values),
         log=str(attempt.server_log),
         env=env,
         secrets=secrets,
@@ -176,7 +176,7 @@ def make_service_request(attempt: Attempt, paths: RepositoryPaths) -> ServiceReq
     )
 
 
-def _probe(settings: CellSettings, values: Mapping[str, str]) -> Ready:
+def _make_probe(settings: CellSettings, values: Mapping[str, str]) -> Ready:
     url, tcp, line = (
         fill_placeholders(settings.get_text(f"{SERVICE}.ready.{n}"), values) for n in ("url", "tcp", "log")
     )
@@ -192,7 +192,7 @@ def _probe(settings: CellSettings, values: Mapping[str, str]) -> Ready:
     )
 
 
-def _started(key: str, attempt: Attempt, context: AttemptContext, port: int, lock: Lock | None) -> RunningServer:
+def _start_server(key: str, attempt: Attempt, context: AttemptContext, port: int, lock: Lock | None) -> RunningServer:
     request = enclose(make_service_request(attempt, context.paths), attempt, context.paths)
     executor = context.executors.choose(attempt, request)
     open_files = (*context.keep_open, *((lock.descriptor,) if lock else ()))
@@ -201,7 +201,7 @@ def _started(key: str, attempt: Attempt, context: AttemptContext, port: int, loc
     return RunningServer(key, attempt, request, executor, handle, ServerAccess(port, request.log))
 
 
-def _ready(server: RunningServer, moved: Callable[[Progress], None], check: Callable[[], None]) -> bool:
+def _await_ready(server: RunningServer, moved: Callable[[Progress], None], check: Callable[[], None]) -> bool:
     """Wait until the server is ready; return False if it has ended instead."""
     while not server.attempt.result.exists():
         if not server.executor.poll(server.handle, _LOOK).goes_on:

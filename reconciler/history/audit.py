@@ -186,7 +186,7 @@ def audit_cell(
     checks = checks or RecordChecks(at, logs)
     chosen = at.difference.chosen[cell]
     if not published:
-        yield Claim(str(cell), "result", Proof.MISSING, _why_missing(cell, at))
+        yield Claim(str(cell), "result", Proof.MISSING, _explain_missing(cell, at))
     runs = (("performance", chosen.performance), ("accuracy", chosen.accuracy), ("score", chosen.score), *chosen.tests)
     records = [(name, at.records[i]) for name, i in runs if i in at.records]
     verdicts = [(name, at.records[i]) for name, i in chosen.verdicts if i in at.records]
@@ -216,7 +216,7 @@ def audit_cell(
     yield from _verify_evidence(cell, chosen, at)
 
 
-def _why_missing(cell: Cell, at: Snapshot) -> str:
+def _explain_missing(cell: Cell, at: Snapshot) -> str:
     findings = [f.message for f in at.difference.findings if f.where == str(cell)]
     due = [f"{c.address.label}: {REASON_WORDS[c.reason]}" for c in at.difference.changes if c.address.cell == cell]
     return "; ".join([*findings, *due]) or "no run is recorded"

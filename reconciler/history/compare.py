@@ -44,7 +44,7 @@ def compare_commits(one: Snapshot, other: Snapshot) -> tuple[CellChange, ...]:
     first, second = read_sides(one, is_published=True), read_sides(other, is_published=True)
     found = []
     for cell in sorted({*before, *after}, key=rank_cell):
-        causes = _causes(one, before[cell], other, after[cell]) if cell in before and cell in after else ()
+        causes = _list_causes(one, before[cell], other, after[cell]) if cell in before and cell in after else ()
         own = {resource.address for resource in after.get(cell, ())}
         due = [c.address.label for c in other.difference.changes if c.how is Work.MAKE and c.address in own]
         values = [(s.value, s.unit) if (s := side.get(cell)) else None for side in (first, second)]
@@ -53,14 +53,14 @@ def compare_commits(one: Snapshot, other: Snapshot) -> tuple[CellChange, ...]:
     return tuple(found)
 
 
-def _causes(
+def _list_causes(
     one: Snapshot, before: Iterable[Resource], other: Snapshot, after: Iterable[Resource]
 ) -> tuple[ChangeCause, ...]:
     """Return each differing input once. Resources made from a differing input do not repeat it."""
-    was = {r.address: _inputs(one, r.address) for r in before}
+    was = {r.address: _list_own_inputs(one, r.address) for r in before}
     causes = []
     for resource in after:
-        mine, theirs = _inputs(other, resource.address), was.get(resource.address, {})
+        mine, theirs = _list_own_inputs(other, resource.address), was.get(resource.address, {})
         for name in sorted({*mine, *theirs}):
             values = [canonicalise(side[name].value) if name in side else None for side in (theirs, mine)]
             if values[0] != values[1]:
@@ -69,7 +69,7 @@ def _causes(
     return drop_repeated(causes)
 
 
-def _inputs(at: Snapshot, address: Address) -> dict[str, Input]:
+def _list_own_inputs(at: Snapshot, address: Address) -> dict[str, Input]:
     """Return the inputs without the keys of its sources."""
     return {i.name: i for i in at.desired.detail(address).inputs if i.value is not None and i.upstream is None}
 
@@ -95,11 +95,11 @@ def read_sides(at: Snapshot, *, is_published: bool = False) -> dict[Cell, Side]:
             headroom = summary.margin[1] if summary.margin else ""
             side = Side(cell, *metric, validity, count, accelerator, headroom)
             figures = record.values.get("point")
-            found[cell] = _place(side, figures, at, load_program(program)) if figures and program else side
+            found[cell] = _place_on_curve(side, figures, at, load_program(program)) if figures and program else side
     return found
 
 
-def _place(side: Side, figures: Mapping[str, object], at: Snapshot, program: Program) -> Side:
+def _place_on_curve(side: Side, figures: Mapping[str, object], at: Snapshot, program: Program) -> Side:
     """Place the result on its curve, under the official benchmark's name."""
     result = Address(Kind.RESULT, str(side.cell))
     settings = at.desired.detail(result).settings if result in at.desired.by_address else CellSettings()
@@ -224,11 +224,13 @@ def read_tree_sides(path: Path) -> dict[Cell, Side]:
                 value, unit = choose_cell_format(view).read_metric(view)
                 if value is not None:
                     validity = view.performance.log.validity if view.performance else ""
-                    named = system.text("accelerator_model_name") or ""
+                    named = system.get_text("accelerator_model_name") or ""
                     accelerator = "" if named == _NONE else named
-                    found[place.cell] = Side(place.cell, f"{value:g}", unit, validity, _count(system), accelerator)
+                    found[place.cell] = Side(
+                        place.cell, f"{value:g}", unit, validity, _count_accelerators(system), accelerator
+                    )
     return found
 
 
-def _count(system: SystemFile) -> int:
+def _count_accelerators(system: SystemFile) -> int:
     return (system.get_count("number_of_nodes") or 1) * (system.get_count("accelerators_per_node") or 0)

@@ -93,7 +93,7 @@ def find_wrong_dates(root: Path, at: Snapshot, appeared: Appearances) -> Iterato
         counting = {i: at.committed.summaries[i] for i in at.difference.chosen[cell].all if i in at.committed.summaries}
         for identity, summary in sorted(counting.items()):
             path = f"{RECORDS}/{identity}.json"
-            if summary.address.cell == cell and (detail := _deny(path, summary.started, committed)):
+            if summary.address.cell == cell and (detail := _explain_date(path, summary.started, committed)):
                 yield Claim(str(cell), f"{summary.address.label}: when it was made", Proof.MISSING, detail)
     yield from _find_wrong_decisions(root, at, committed)
 
@@ -104,7 +104,7 @@ def _find_wrong_decisions(root: Path, at: Snapshot, committed: dict[str, datetim
     bases = find_commit_times(root, [decision.commit for decision in known.values() if decision.commit])
     for path, decision in sorted(known.items()):
         made, base = read_time(decision.made), bases.get(decision.commit)
-        detail = _deny(path, decision.made, committed)
+        detail = _explain_date(path, decision.made, committed)
         if not detail and made is not None and base is not None and made + CLOCKS < base:
             detail = (
                 f"{path} is dated {decision.made}, before the commit it was made on ({decision.commit[:12]}): {WHY}"
@@ -114,7 +114,7 @@ def _find_wrong_decisions(root: Path, at: Snapshot, committed: dict[str, datetim
             yield Claim(where, f"{type(decision).__name__.lower()}: when it was decided", Proof.MISSING, detail)
 
 
-def _deny(path: str, stated: str, committed: dict[str, datetime]) -> str:
+def _explain_date(path: str, stated: str, committed: dict[str, datetime]) -> str:
     made, brought = read_time(stated), committed.get(path)
     if made is None or brought is None or made <= brought + CLOCKS:
         return ""

@@ -44,10 +44,10 @@ class Logs(Struct):
             self.checked[sha256] = Proof.MISSING if data is None else Proof.PROVEN if fits else Proof.CONTRADICTED
             if data is not None and fits:
                 good[sha256] = data
-                self._hold(sha256, data)
+                self._cache(sha256, data)
         return good
 
-    def _hold(self, sha256: str, data: bytes) -> None:
+    def _cache(self, sha256: str, data: bytes) -> None:
         self.cached[sha256] = data
         self.size += len(data)
         while self.size > _CACHE_LIMIT:

@@ -59,7 +59,7 @@ class PackedSubmission(Struct, frozen=True):
     files: tuple[tuple[str, Content], ...]
     commit: str
 
-    def stored(self, ref: LogRef) -> Path:
+    def find_stored(self, ref: LogRef) -> Path:
         return find_log(self.seen.paths, ref)
 
 
@@ -75,23 +75,23 @@ def load_packed_submission(seen: PlanResult) -> PackedSubmission:
 def find_refusals(submission: PackedSubmission, *, despite_embargo: bool, accepted: bool = False) -> list[Refusal]:
     """Return every reason against packing, without the embargo and ``accepted`` results if the user overrides them."""
     seen = submission.seen
-    committed = _committed(submission)
+    is_committed = _make_commit_check(submission)
     settings = seen.desired.submission
     found = [
-        Refusal(path, "the spec is not committed", "commit it") for path in sorted(seen.spec) if not committed(path)
+        Refusal(path, "the spec is not committed", "commit it") for path in sorted(seen.spec) if not is_committed(path)
     ]
     found += find_refused_cells(list_cells(seen), seen.difference.findings)
-    found += find_refused_records(_records(seen), committed, _known_spec(seen))
-    found += find_refused_acceptances(seen.difference.acceptances, committed, wanted=accepted)
+    found += find_refused_records(_load_chosen_records(seen), is_committed, _make_spec_check(seen))
+    found += find_refused_acceptances(seen.difference.acceptances, is_committed, wanted=accepted)
     found += find_refused_code(submission.content)
-    found += _uncommitted(seen, settings, committed)
-    found += find_refused_inferences(submission.content, submission.ruleset, _log_of(submission))
+    found += _find_uncommitted(seen, settings, is_committed)
+    found += find_refused_inferences(submission.content, submission.ruleset, _make_log_reader(submission))
     if not despite_embargo:
         found += find_refused_remotes(settings, git.list_remotes(seen.paths.root), datetime.now(UTC).date())
     if not submission.content.cells:
         found.append(Refusal("the submission", "no cell can be published", "see: reconcile status"))
     else:
-        found += _broken_rules(submission)
+        found += _list_broken_rules(submission)
     return list(dict.fromkeys(found))
 
 
@@ -99,43 +99,43 @@ def find_unamended_cells(submission: PackedSubmission, base: str) -> list[Refusa
     """Find submitted results that changed without an amendment. ``base``: the commit that was submitted before."""
     seen = submission.seen
     before = read_snapshot(seen.paths.root, base)
-    amendments, committed = seen.decisions.amendments, _committed(submission)
+    amendments, is_committed = seen.decisions.amendments, _make_commit_check(submission)
     found = find_unamended(
         SubmissionState(before.desired, before.difference), SubmissionState(seen.desired, seen.difference), amendments
     )
     fix = f"reconcile amend CELL --since {base[:12]} --objection … --reason …"
     refused = [Refusal(str(cell), why, fix.replace("CELL", str(cell))) for cell, why in found.items()]
-    loose = [path for path in sorted(amendments) if not committed(path)]
+    loose = [path for path in sorted(amendments) if not is_committed(path)]
     return refused + [Refusal(path, "the amendment is not committed", "commit it") for path in loose]
 
 
-def _committed(submission: PackedSubmission) -> Callable[[str], bool]:
+def _make_commit_check(submission: PackedSubmission) -> Callable[[str], bool]:
     """Return a function that checks whether a path's bytes, below the repository, are those of the commit."""
     root = submission.seen.paths.root
     known = git.list_files_at(root, submission.commit)
 
-    def committed(path: str) -> bool:
+    def is_committed(path: str) -> bool:
         try:
             return path in known and compute_blob_id((root / path).read_bytes()) == known[path][0]
         except OSError as error:
             refuse_storage_error(error, root / path)
             return False
 
-    return committed
+    return is_committed
 
 
-def _known_spec(seen: PlanResult) -> Callable[[str, str], bool]:
+def _make_spec_check(seen: PlanResult) -> Callable[[str, str], bool]:
     known: dict[tuple[str, str], bool] = {}
 
-    def found(path: str, blob: str) -> bool:
+    def is_known(path: str, blob: str) -> bool:
         if (path, blob) not in known:
             known[path, blob] = bool(git.find_blob_commits(seen.paths.root, path, blob))
         return known[path, blob]
 
-    return found
+    return is_known
 
 
-def _records(seen: PlanResult) -> dict[Cell, list[tuple[str, Record]]]:
+def _load_chosen_records(seen: PlanResult) -> dict[Cell, list[tuple[str, Record]]]:
     chosen = select_publishable(seen.difference)
     return {
         cell: [(identity, load_record(seen.paths, identity)) for identity in collect_chosen_ids(records)]
@@ -143,7 +143,9 @@ def _records(seen: PlanResult) -> dict[Cell, list[tuple[str, Record]]]:
     }
 
 
-def _uncommitted(seen: PlanResult, settings: SubmissionSettings, committed: Callable[[str], bool]) -> Iterator[Refusal]:
+def _find_uncommitted(
+    seen: PlanResult, settings: SubmissionSettings, is_committed: Callable[[str], bool]
+) -> Iterator[Refusal]:
     """Find published files that are not in the repository's commit: another checkout would pack other bytes."""
     paths = [path for paths in settings.code.values() for path in paths]
     paths += map(str, settings.get_below("documents.").values())
@@ -154,25 +156,25 @@ def _uncommitted(seen: PlanResult, settings: SubmissionSettings, committed: Call
             hidden = any(part.startswith(".") or part == "__pycache__" for part in file.relative_to(top).parts)
             if not file.is_file() or hidden or file.suffix == ".pyc" or not file.is_relative_to(root):
                 continue
-            if not committed(name := file.relative_to(root).as_posix()):
+            if not is_committed(name := file.relative_to(root).as_posix()):
                 yield Refusal(name, "it is published, but not committed", "commit it")
 
 
-def _log_of(submission: PackedSubmission) -> Callable[[Cell], DetailLog]:
+def _make_log_reader(submission: PackedSubmission) -> Callable[[Cell], DetailLog]:
     by_cell = {content.cell: content for content in submission.content.cells}
 
     def read(cell: Cell) -> DetailLog:
         detail = by_cell[cell].performance[DETAIL]
-        data = submission.stored(detail).read_bytes() if isinstance(detail, LogRef) else detail
+        data = submission.find_stored(detail).read_bytes() if isinstance(detail, LogRef) else detail
         return parse_detail(data)
 
     return read
 
 
-def _broken_rules(submission: PackedSubmission) -> list[Refusal]:
+def _list_broken_rules(submission: PackedSubmission) -> list[Refusal]:
     """List the findings of `check` in the tree to be packed."""
     with open_temporary("package") as folder:
-        write_tree(folder, submission.files, (), submission.stored)
+        write_tree(folder, submission.files, (), submission.find_stored)
         report = check_tree(folder, round_name=submission.ruleset.round)
     return [
         Refusal(
@@ -195,9 +197,9 @@ def write_package(
 ) -> tuple[Packed, list[Path]]:
     """Write the archive, its manifest and digests, encrypted by ``tool`` if given. Return the files, archive first."""
     sweep_siblings(target)
-    packed = pack(target, submission.files, submission.stored)
+    packed = pack(target, submission.files, submission.find_stored)
     manifest = target.with_name(target.name + MANIFEST)
-    about = _about(submission)
+    about = _describe_submission(submission)
     if amends:
         about["amends"] = git.resolve(submission.seen.paths.root, amends)
         about["amendments"] = sorted(submission.seen.decisions.amendments)
@@ -219,7 +221,7 @@ def write_package(
     return packed, files
 
 
-def _about(submission: PackedSubmission) -> dict[str, object]:
+def _describe_submission(submission: PackedSubmission) -> dict[str, object]:
     accepted = submission.seen.difference.accepted
     cells = [
         {
@@ -268,7 +270,7 @@ def prepare_registration(submission: PackedSubmission, target: Path) -> tuple[li
     folder = target.with_name(f"{target.name.removesuffix('.tar.gz')}.registration").absolute()
     arranged = list(registration.arrange_runs(submission.files))
     remove(folder)
-    write_tree(folder, arranged, (), submission.stored)
+    write_tree(folder, arranged, (), submission.find_stored)
     organisation = submission.seen.tree / submission.content.submitter
     until = submission.seen.desired.submission.embargo_until
     names = (name for name, _ in arranged)

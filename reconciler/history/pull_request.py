@@ -46,10 +46,10 @@ def review_decisions(base: Snapshot, head: Snapshot, cells: Iterable[CellEffect]
         Remark("error", path, 0, f"the decision is damaged: {why}", _AGAIN)
         for path, why in head.decisions.damaged.items()
     )
-    return (*damaged, *_acceptances(base, head), *_freezes(base, head), *_frozen(base, head, cells))
+    return (*damaged, *_review_acceptances(base, head), *_review_freezes(base, head), *_find_frozen(base, head, cells))
 
 
-def _acceptances(base: Snapshot, head: Snapshot) -> Iterator[Remark]:
+def _review_acceptances(base: Snapshot, head: Snapshot) -> Iterator[Remark]:
     for path, item, status in head.difference.acceptances:
         text = f"{item.cell}: accepts {show_acceptance(item, status)}"
         if path not in base.decisions.acceptances:
@@ -62,21 +62,21 @@ def _acceptances(base: Snapshot, head: Snapshot) -> Iterator[Remark]:
             yield Remark("notice", path, 0, f"{item.cell}: its acceptance is revoked")
 
 
-def _freezes(base: Snapshot, head: Snapshot) -> Iterator[Remark]:
+def _review_freezes(base: Snapshot, head: Snapshot) -> Iterator[Remark]:
     for path, freeze in head.decisions.freezes.items():
         if path not in base.decisions.freezes:
-            yield Remark("notice", path, 0, f"{_name(freeze)} is to be {freeze}")
+            yield Remark("notice", path, 0, f"{_show_subject(freeze)} is to be {freeze}")
     for path, freeze in base.decisions.freezes.items():
         if path not in head.decisions.freezes and freeze in base.decisions.frozen:
             fix = "merge it only if the frozen results may change again"
-            yield Remark("warning", path, 0, f"{_name(freeze)} is to be unfrozen; it is {freeze}", fix)
+            yield Remark("warning", path, 0, f"{_show_subject(freeze)} is to be unfrozen; it is {freeze}", fix)
 
 
-def _name(freeze: Freeze) -> str:
+def _show_subject(freeze: Freeze) -> str:
     return str(freeze.cell or "the whole submission")
 
 
-def _frozen(base: Snapshot, head: Snapshot, cells: Iterable[CellEffect]) -> Iterator[Remark]:
+def _find_frozen(base: Snapshot, head: Snapshot, cells: Iterable[CellEffect]) -> Iterator[Remark]:
     """Yield cells that were frozen before merging and that it changes, at the responsible line."""
     for cell in cells:
         freeze = find_freeze(cell.cell, base.decisions.frozen)
@@ -103,19 +103,19 @@ def compute_impact(
 ) -> Impact:
     """Both snapshots are from one repository; ``predict``: returns a step's seconds, None if unknown. ``withheld``: why
     measured figures must be left out, "" if they may appear."""
-    before, after = _due(base.desired, base.difference), _due(head.desired, head.difference)
+    before, after = _list_due(base.desired, base.difference), _list_due(head.desired, head.difference)
     head.records.fetch(change.previous for change in head.difference.changes)
     cells = [*after, *(cell for cell in before if cell not in after)]
-    found = tuple(_cell(cell, before, after, head, base, predict) for cell in sorted(cells, key=rank_cell))
+    found = tuple(_compare_cell(cell, before, after, head, base, predict) for cell in sorted(cells, key=rank_cell))
     steps = {c.key: c for c in head.difference.changes if c.how is Work.MAKE}.values()
-    was = _DueBefore.of(base.difference.changes)
+    was = _DueBefore.collect(base.difference.changes)
     return Impact(
         base=base.commit,
         head=head.commit,
         cells=found,
         added=_sum_up([change for change in steps if not was.includes(change)], head, predict),
         due_before=_sum_up(list(filter(was.includes, steps)), head, predict),
-        remarks=(*remarks, *review_decisions(base, head, found), *(() if withheld else _margins(head))),
+        remarks=(*remarks, *review_decisions(base, head, found), *(() if withheld else _find_thin_margins(head))),
         withheld=withheld,
     )
 
@@ -127,7 +127,7 @@ class _DueBefore(Struct, frozen=True):
     never: frozenset[Address]
 
     @classmethod
-    def of(cls, changes: Iterable[Change]) -> _DueBefore:
+    def collect(cls, changes: Iterable[Change]) -> _DueBefore:
         made = [change for change in changes if change.how is Work.MAKE]
         never = frozenset(change.address for change in made if change.reason is Reason.NOT_RECORDED)
         return cls(frozenset(change.key for change in made), never)
@@ -143,7 +143,7 @@ def _sum_up(changes: Sequence[Change], head: Snapshot, predict: Predict) -> DueW
     return DueWork(Counter(change.address.label for change in changes), sum(known), len(times) - len(known))
 
 
-def _due(desired: Desired, difference: Difference) -> dict[Cell, list[Change]]:
+def _list_due(desired: Desired, difference: Difference) -> dict[Cell, list[Change]]:
     """Return every declared cell, with the changes of its own resources and of their sources."""
     changes, accepted = {change.address: change for change in difference.changes}, difference.accepted
     order = {address: number for number, address in enumerate(changes)}
@@ -165,7 +165,7 @@ def _due(desired: Desired, difference: Difference) -> dict[Cell, list[Change]]:
     return found
 
 
-def _cell(
+def _compare_cell(
     cell: Cell,
     before: Mapping[Cell, list[Change]],
     after: Mapping[Cell, list[Change]],
@@ -179,20 +179,20 @@ def _cell(
     due = tuple(dict.fromkeys(change.address.label for change in made))
     times = [predict(change.address, head) for change in made]
     seconds = None if any(t is None for t in times) else sum(t for t in times if t is not None)
-    was = _DueBefore.of(before.get(cell, ()))
+    was = _DueBefore.collect(before.get(cell, ()))
     due_before = tuple(dict.fromkeys(change.address.label for change in made if was.includes(change)))
-    causes = [cause for change in made for cause in _causes(change, head, base)]
+    causes = [cause for change in made for cause in _list_causes(change, head, base)]
     own, earlier = (tuple(c for c, on_base in causes if on_base is wanted) for wanted in (False, True))
-    effect = _effect(cell, before, made, head, base)
+    effect = _derive_effect(cell, before, made, head, base)
     return CellEffect(cell, effect, due, due_before, own, earlier, seconds if made else 0.0)
 
 
-def _effect(
+def _derive_effect(
     cell: Cell, before: Mapping[Cell, list[Change]], made: list[Change], head: Snapshot, base: Snapshot
 ) -> Effect:
     if cell not in before:
         return Effect.ADDED
-    was = _DueBefore.of(before[cell])
+    was = _DueBefore.collect(before[cell])
     accepted = head.difference.accepted.get(cell)
     if not made and accepted is not None and accepted != base.difference.accepted.get(cell):
         return Effect.ACCEPTED
@@ -207,7 +207,7 @@ def _effect(
     return Effect.UNAFFECTED if same else Effect.RENDERED
 
 
-def _causes(change: Change, head: Snapshot, base: Snapshot) -> list[tuple[InputChange, bool]]:
+def _list_causes(change: Change, head: Snapshot, base: Snapshot) -> list[tuple[InputChange, bool]]:
     """Return own inputs that differ from the record, and whether the base has the same value."""
     record = head.records.get(change.previous)
     if record is None:
@@ -220,7 +220,7 @@ def _causes(change: Change, head: Snapshot, base: Snapshot) -> list[tuple[InputC
     return [(item, then.get(item.name) == item.after) for item in own]
 
 
-def _margins(head: Snapshot) -> list[Remark]:
+def _find_thin_margins(head: Snapshot) -> list[Remark]:
     """Return a remark for each published run that met a constraint only narrowly, since the next run may miss it."""
     fix = "lower the target a little, or expect a repeat"
     return [
@@ -245,7 +245,7 @@ def find_forgeries(root: Path, base: str, at: Snapshot, *, withheld: bool = Fals
     if not cells and not edited and not others:
         return ()
     with open_logs(root, at.commit) as logs:
-        denied = _find_denied(at, cells, logs, {name_record(path) for path in others}, withheld=withheld)
+        denied = _find_contradicted(at, cells, logs, {name_record(path) for path in others}, withheld=withheld)
         rewritten = _find_rewritten(root, at, others, withheld=withheld)
         return (*denied, *rewritten, *_find_redated(root, base, at), *_find_edited(root, at, edited, logs))
 
@@ -289,7 +289,7 @@ def _list_edited(at: Snapshot, changed: Collection[str]) -> set[str]:
     return {path for path in changed if tree and path.startswith(f"{tree}/")}
 
 
-def _find_denied(
+def _find_contradicted(
     at: Snapshot, cells: list[Cell], logs: Logs, new: Collection[str], *, withheld: bool
 ) -> Iterator[Remark]:
     """Find results that their logs contradict. ``new``: records that the pull request adds, used or not."""
@@ -361,7 +361,7 @@ def assess_merge(paths: RepositoryPaths, base: str, head: str) -> Compared:
     tip, wanted = git.resolve(root, base), git.resolve(root, head)
     parted = git.merge_base(root, tip, wanted)
     base_commit = parted or tip
-    apart = () if parted or tip in git.find_parents(root, wanted) else (_apart(root, tip),)
+    apart = () if parted or tip in git.find_parents(root, wanted) else (_report_unknown_base(root, tip),)
     # A clone without local work, as in a workflow, is used once: nothing is cached there. Few records are read in full:
     # the sources of changes, and new ones.
     index = paths.index if paths.index.is_dir() else None
@@ -376,10 +376,10 @@ def assess_merge(paths: RepositoryPaths, base: str, head: str) -> Compared:
     try:
         before = read_snapshot(root, base_commit, today=today, shared=shared)
     except SpecError as error:
-        before = _nothing(after, base_commit)
-        remarks = (*remarks, Remark("notice", "", 0, f"the base has no valid spec: {_first(error)}"))
+        before = _make_empty_base(after, base_commit)
+        remarks = (*remarks, Remark("notice", "", 0, f"the base has no valid spec: {_show_first_problem(error)}"))
     shared.reader.save()
-    found = compute_impact(before, after, _predict(), (*remarks, *find_forgeries(root, base_commit, after)))
+    found = compute_impact(before, after, _make_predictor(), (*remarks, *find_forgeries(root, base_commit, after)))
     why = check_embargo_of_page(root, before, after)
     if not why:
         return Compared(found, found)
@@ -387,14 +387,14 @@ def assess_merge(paths: RepositoryPaths, base: str, head: str) -> Compared:
     return Compared(found, compute_impact(before, after, _predict_by_formula, remarks, withheld=why))
 
 
-def _apart(root: Path, tip: str) -> Remark:
+def _report_unknown_base(root: Path, tip: str) -> Remark:
     """Report that the merge base is unknown."""
     text = f"head and base have no common history here: files of {tip[:10]} that head does not have count as removed"
     fix = "git fetch --unshallow" if git.is_shallow(root) else "start the branch from the base"
     return Remark("warning", "", 0, text, fix)
 
 
-def _first(error: SpecError) -> str:
+def _show_first_problem(error: SpecError) -> str:
     first = error.problems[0]
     return f"{first.file}:{first.line}: {first.message}" if first.line else f"{first.file}: {first.message}"
 
@@ -415,13 +415,13 @@ def list_page_addresses(root: Path) -> list[str]:
     return [known] if known else [url for _, url in git.list_remotes(root)] or [""]
 
 
-def _nothing(after: Snapshot, base: str) -> Snapshot:
+def _make_empty_base(after: Snapshot, base: str) -> Snapshot:
     """Return a base without cells, for one without a readable spec."""
     empty = type(after.desired)(digest="", resources=(), detail=after.desired.detail, name="", by_address={})
     return Snapshot(base, {}, empty, after.recorded, type(after.difference)(changes=()), after.committed)
 
 
-def _predict() -> Callable[[Address, Snapshot], float | None]:
+def _make_predictor() -> Callable[[Address, Snapshot], float | None]:
     """Predict from a commit's records; records similar to a step are looked up once."""
     known: dict[str, Expectation] = {}
 
@@ -466,19 +466,19 @@ def review(root: Path, base: str, head: str, damaged: Mapping[str, str]) -> tupl
     sizes = (
         git.list_files_at(root, head, sorted(path for path, (_, blob) in changed.items() if blob)) if changed else {}
     )
-    found = [*_records(changed, damaged), *_files(root, changed, sizes)]
-    named = (replace(remark, file=_printable(remark.file)) for remark in found)
+    found = [*_review_records(changed, damaged), *_review_files(root, changed, sizes)]
+    named = (replace(remark, file=_escape_path(remark.file)) for remark in found)
     return tuple(sorted(named, key=lambda remark: (remark.level, remark.file)))
 
 
-def _printable(path: str) -> str:
+def _escape_path(path: str) -> str:
     """Return a printable form of a name that is not UTF-8 or has control characters, for a terminal, a comment and
     JSON."""
     text = path.encode(errors="surrogateescape").decode(errors="backslashreplace")
     return text if text.isprintable() else text.encode("unicode_escape").decode()
 
 
-def _records(changed: Mapping[str, tuple[str, str]], damaged: Mapping[str, str]) -> Iterator[Remark]:
+def _review_records(changed: Mapping[str, tuple[str, str]], damaged: Mapping[str, str]) -> Iterator[Remark]:
     for path, why in sorted(damaged.items()):
         yield Remark(
             "error", path, 0, f"the record is damaged: {why}", "restore it from the base; records never change"
@@ -494,7 +494,7 @@ def _records(changed: Mapping[str, tuple[str, str]], damaged: Mapping[str, str])
             yield Remark("error", path, 0, "a recorded log was edited or deleted", "restore it from the base")
 
 
-def _files(
+def _review_files(
     root: Path, changed: Mapping[str, tuple[str, str]], sizes: Mapping[str, tuple[str, int]]
 ) -> Iterator[Remark]:
     small = {}

@@ -44,22 +44,23 @@ class RecordHistory(Struct, frozen=True, dict=True):
         found: dict[Cell, list[str]] = {}
         for identity, record in sorted(self.records.items(), key=lambda item: item[1].started):
             for address in (record.address, *record.shared):
-                if address.cell is not None and _what(record):
+                if address.cell is not None and _label_result(record):
                     found.setdefault(address.cell, []).append(identity)
         return found
 
     def list_measured(self, cell: Cell) -> tuple[MeasuredValue, ...]:
-        return tuple(self._measured(identity) for identity in self.cells.get(cell, ()))
+        return tuple(self._make_measured(identity) for identity in self.cells.get(cell, ()))
 
-    def _measured(self, identity: str) -> MeasuredValue:
+    def _make_measured(self, identity: str) -> MeasuredValue:
         record = self.records[identity]
         value, unit = summarize(record, identity).metric or ("", "")
         validity = str(record.values.get("validity", ""))
-        what, by = _what(record), _written(self.brought[identity])
+        what, commit = _label_result(record), self.brought[identity]
+        by = Written(commit.id, commit.author, commit.when, commit.subject)
         kept = identity in self.kept
         return MeasuredValue(identity, what, record.started, value, unit, validity, record.marks, by, kept)
 
-    def steps(self, cell: Cell) -> tuple[TimelineStep, ...]:
+    def list_steps(self, cell: Cell) -> tuple[TimelineStep, ...]:
         """Return the steps from each result of a cell to the next of its kind, with the changes between them."""
         last: dict[str, MeasuredValue] = {}
         steps = []
@@ -81,12 +82,12 @@ class RecordHistory(Struct, frozen=True, dict=True):
             was, now = one.inputs.get(name), other.inputs.get(name)
             if (was.value if was else None) != (now.value if now else None):
                 origin = (now or was).origin  # type: ignore[union-attr]
-                by = self._line(other if now else one, name, origin)
+                by = self._find_line(other if now else one, name, origin)
                 values = was.value if was else None, now.value if now else None
                 found.append(ChangeCause(other.address.label, name, *values, origin, by))
         for name in sorted({*one.upstream} & {*other.upstream}):
             found += self.list_causes(one.upstream[name], other.upstream[name], seen | {after})
-        found += _circumstances(one, other, (*_FOLLOWS, *_OUTPUTS) if found else _OUTPUTS)
+        found += _list_circumstances(one, other, (*_FOLLOWS, *_OUTPUTS) if found else _OUTPUTS)
         return drop_repeated(found)
 
     def _find_later(self, record: Record, name: str, file: str, line: str) -> tuple[Commit | None, str]:
@@ -107,7 +108,7 @@ class RecordHistory(Struct, frozen=True, dict=True):
                 return commit, str(found[0])
         return None, line
 
-    def _line(self, record: Record, name: str, origin: str) -> Written | None:
+    def _find_line(self, record: Record, name: str, origin: str) -> Written | None:
         """Find who last changed the line that set an input, in the spec of that time."""
         file, _, line = origin.rpartition(":")
         commit = self.specs.get((file, record.spec.get(file, "")))
@@ -141,7 +142,7 @@ def read_record_history(root: Path, tip: str) -> RecordHistory:
     return RecordHistory(root, tip, records, brought, kept, {at: c for at, c in added.items() if at not in named})
 
 
-def _circumstances(one: Record, other: Record, without: tuple[str, ...]) -> Iterator[ChangeCause]:
+def _list_circumstances(one: Record, other: Record, without: tuple[str, ...]) -> Iterator[ChangeCause]:
     """Yield differences in evidence, such as a driver or the harness's code, and in the machine. ``without``: prefixes
     of names that follow from differing inputs."""
     for name in sorted({*one.facts, *other.facts}):
@@ -152,12 +153,8 @@ def _circumstances(one: Record, other: Record, without: tuple[str, ...]) -> Iter
             yield ChangeCause(other.address.label, name, before, after)
 
 
-def _what(record: Record) -> str:
+def _label_result(record: Record) -> str:
     """Return "Run performance" or "Score" for resources with a metric; "" for all others."""
     score = record.address.kind is Kind.SCORE
     run = record.address.mode == PERFORMANCE
     return record.address.label if record.ended is Ended.DONE and (score or run) else ""
-
-
-def _written(commit: Commit) -> Written:
-    return Written(commit.id, commit.author, commit.when, commit.subject)

@@ -65,7 +65,7 @@ class RecordChecks(Struct):
                 name, _, detail = why.partition(": ")
                 what = f"{record.address.label}: {name}"
                 yield Claim(str(cell), what, Proof.CONTRADICTED, f"{RECORDS}/{identity}.json: {detail}")
-            yield from self._ask_times(cell, identity, record)
+            yield from self._report_doubtful_times(cell, identity, record)
             if record.address.kind in _BUILT:
                 built[str(record.address.kind)] = built.get(str(record.address.kind), 0) + 1
         if built and not wrong:
@@ -74,7 +74,7 @@ class RecordChecks(Struct):
                 str(cell), "made from", Proof.PROVEN, f"{names}: keys match their inputs, digests match the files"
             )
 
-    def _ask_times(self, cell: Cell, identity: str, record: Record) -> Iterator[Claim]:
+    def _report_doubtful_times(self, cell: Cell, identity: str, record: Record) -> Iterator[Claim]:
         """Report times that only a wrong or corrected clock can explain as a question."""
         if IMPORTED in record.marks:
             return
@@ -190,11 +190,11 @@ def _list_contradictions(record: Record, at: Snapshot) -> Iterator[str]:
     values = {name: item.value for name, item in record.inputs.items() if item.value is not None}
     foreign = IMPORTED in record.marks
     if not record.imported_whole:
-        yield from _deny_key(record, values, at)
-    yield from _deny_address(record, values)
+        yield from _check_key(record, values, at)
+    yield from _check_address(record, values)
     if bool(record.problem) is (record.ended is Ended.DONE):
         yield f"ended: {record.ended}, but its problem is {record.problem or 'empty'}"
-    yield from _deny_values(record, values)
+    yield from _check_values(record, values)
     for role, identity in sorted(record.upstream.items()):
         made = at.records.get(identity)
         if made is None:
@@ -202,13 +202,13 @@ def _list_contradictions(record: Record, at: Snapshot) -> Iterator[str]:
         if values.get(role) != made.key and (role in values or not foreign):
             yield f"upstream.{role}: the key of {identity} differs from inputs.{role}"
         if not foreign:
-            yield from _deny_upstream(role, identity, made, record)
+            yield from _check_upstream(role, identity, made, record)
     if not foreign:
-        yield from _deny_unnamed(record, values)
-        yield from _deny_time(record)
+        yield from _check_sources(record, values)
+        yield from _check_time(record)
 
 
-def _deny_key(record: Record, values: Mapping[str, object], at: Snapshot) -> Iterator[str]:
+def _check_key(record: Record, values: Mapping[str, object], at: Snapshot) -> Iterator[str]:
     if digest_inputs(record.address.kind, values, record.revision) == record.key:
         return
     asked = at.by_key.get(record.key)
@@ -225,7 +225,7 @@ def _show(value: object) -> str:
     return "nothing" if value is None else str(value)[:80]
 
 
-def _deny_address(record: Record, values: Mapping[str, object]) -> Iterator[str]:
+def _check_address(record: Record, values: Mapping[str, object]) -> Iterator[str]:
     """Check that the address of a run, and the addresses of the cells that share it, match its inputs."""
     for field_name, address in (("address", record.address), *(("shared", other) for other in record.shared)):
         cell = address.cell
@@ -239,7 +239,7 @@ def _deny_address(record: Record, values: Mapping[str, object]) -> Iterator[str]
                 yield f"{field_name}: it is {address}, but inputs.{name} is {_show(values[name])}"
 
 
-def _deny_values(record: Record, values: Mapping[str, object]) -> Iterator[str]:
+def _check_values(record: Record, values: Mapping[str, object]) -> Iterator[str]:
     """Check that the values recorded by a build match its artifacts and inputs."""
     known = {artifact.name: artifact.sha256 for artifact in record.artifacts}
     listed = record.values.get("files")
@@ -254,20 +254,20 @@ def _deny_values(record: Record, values: Mapping[str, object]) -> Iterator[str]:
             yield f"values.engine.{name}: {_show(stated[name])}, but inputs.engine.{name} is {_show(asked)}"
 
 
-def _deny_upstream(role: str, identity: str, made: Record, record: Record) -> Iterator[str]:
+def _check_upstream(role: str, identity: str, made: Record, record: Record) -> Iterator[str]:
     kind = record.address.kind
     if made.ended is not Ended.DONE:
         yield f"upstream.{role}: {identity} failed, so nothing can be made from it"
     if lost := sorted(set(made.marks) - set(record.marks)):
         yield f"marks: missing {' and '.join(lost)}, which its source {identity} has"
     if kind is not Kind.RUN or made.address.kind is not Kind.RUN:  # a run that follows another does not read its files
-        yield from _deny_files(role, identity, made, record)
+        yield from _check_files(role, identity, made, record)
     began, before = read_time(record.started), read_time(made.started)
     if began is not None and before is not None and began + TIME_ZONES < before and IMPORTED not in made.marks:
         yield f"started: {record.started}, before its source {identity} ({made.started})"
 
 
-def _deny_files(role: str, identity: str, made: Record, record: Record) -> Iterator[str]:
+def _check_files(role: str, identity: str, made: Record, record: Record) -> Iterator[str]:
     """Check that the digests of the sources' files are among the record's facts. A verdict reads only some of its runs'
     files."""
     handed = [a for a in made.artifacts if a.name not in NOT_HANDED_ON]
@@ -287,7 +287,7 @@ def _deny_files(role: str, identity: str, made: Record, record: Record) -> Itera
         yield f"facts.{role}.digest: it does not match the files of {identity}"
 
 
-def _deny_unnamed(record: Record, values: Mapping[str, object]) -> Iterator[str]:
+def _check_sources(record: Record, values: Mapping[str, object]) -> Iterator[str]:
     """Find sources that the record does not name although it states digests of their files. Also find harness code that
     is not recorded as evidence."""
     for role in sorted(_FILES_OF & values.keys() - record.upstream.keys()):
@@ -306,7 +306,7 @@ def _hash_artifacts(artifacts: Iterable[Artifact]) -> str:
     return hash_listing({artifact.name: artifact.sha256 for artifact in artifacts})
 
 
-def _deny_time(record: Record) -> Iterator[str]:
+def _check_time(record: Record) -> Iterator[str]:
     """Check that the record does not start before its attempt. It may start later, to be newer than another record of
     its cell."""
     clock, began = read_clock(record), read_time(record.started)

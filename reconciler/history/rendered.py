@@ -47,10 +47,10 @@ def find_contradictions(
     for finding in report.findings:
         if finding.severity is Severity.ERROR:
             where = cells.get(finding.cell, WHERE)
-            yield Claim(where, f"published files: {finding.rule.id}", Proof.CONTRADICTED, _text(finding))
+            yield Claim(where, f"published files: {finding.rule.id}", Proof.CONTRADICTED, _format_finding(finding))
 
 
-def _text(finding: TreeFinding) -> str:
+def _format_finding(finding: TreeFinding) -> str:
     complaint = finding.complaint
     detail = f" ({complaint.other})" if complaint.other else ""
     return f"{complaint.place}: {complaint.found}; wanted: {complaint.wanted}{detail}"
@@ -78,9 +78,9 @@ class CommitSources(Struct, frozen=True):
     def list_files(self, paths: Sequence[str]) -> dict[str, bytes]:
         places: dict[str, tuple[str, str]] = {}  # name below src/<benchmark> → path, blob
         for path in map(_normalise, paths):
-            found = self._list(path)
+            found = self._list_blobs(path)
             if not found:
-                raise _missing(path)
+                raise _make_missing_error(path)
             alone = path in found
             prefix = f"{os.path.basename(path)}/" if not alone and len(paths) > 1 else ""  # noqa: PTH119
             for file, (blob, size) in sorted(found.items()):
@@ -92,23 +92,23 @@ class CommitSources(Struct, frozen=True):
                 refuse_unpublishable(file, prefix + name, size)
                 places[prefix + name] = file, blob
         contents = git.read_blobs(self.root, [blob for _, blob in places.values()])
-        return {name: self._content(path, contents.get(blob)) for name, (path, blob) in places.items()}
+        return {name: self._require_content(path, contents.get(blob)) for name, (path, blob) in places.items()}
 
-    def choose(self, path: str, what: str) -> bytes:
+    def read_document(self, path: str, what: str) -> bytes:
         place = _normalise(path)
-        blob, size = self._list(place).get(place, ("", 0))
+        blob, size = self._list_blobs(place).get(place, ("", 0))
         if not blob:
-            raise _missing(f"{what}: {path}")
+            raise _make_missing_error(f"{what}: {path}")
         refuse_unpublishable(path, os.path.basename(place), size)  # noqa: PTH119
-        return self._content(path, git.read_blobs(self.root, [blob]).get(blob))
+        return self._require_content(path, git.read_blobs(self.root, [blob]).get(blob))
 
-    def _list(self, path: str) -> dict[str, tuple[str, int]]:
+    def _list_blobs(self, path: str) -> dict[str, tuple[str, int]]:
         """Return path → blob and size of a file, or of all files below a folder."""
         return git.list_files_at(self.root, self.commit, [] if path == "." else [path])
 
-    def _content(self, path: str, found: bytes | None) -> bytes:
+    def _require_content(self, path: str, found: bytes | None) -> bytes:
         if found is None:
-            raise _missing(path)
+            raise _make_missing_error(path)
         return found
 
 
@@ -116,11 +116,11 @@ def _normalise(path: str) -> str:
     """Raise ReconcilerError for a path that leads out of the repository."""
     place = os.path.normpath(path)
     if place.startswith(("/", "..")):
-        raise _missing(path)
+        raise _make_missing_error(path)
     return place
 
 
-def _missing(path: str) -> ReconcilerError:
+def _make_missing_error(path: str) -> ReconcilerError:
     return ReconcilerError(f"{path} is not in this commit", fix="keep published files in the repository")
 
 
@@ -191,7 +191,7 @@ def find_unlike_files(
 ) -> Iterator[tuple[str, Proof, str]]:
     """Yield (path, proof, why) of each file that is missing, different, or was not rendered."""
     yield from ((path, Proof.MISSING, "it is not in this commit") for path in files if path not in committed)
-    doubtful = {p: committed[p] for p, c in files.items() if p in committed and committed[p] != _blob(c, logs)}
+    doubtful = {p: committed[p] for p, c in files.items() if p in committed and committed[p] != _get_blob_id(c, logs)}
     contents = git.read_blobs(root, doubtful.values())
     for path, blob in doubtful.items():
         found = hash_bytes(contents[blob]) if blob in contents else ""
@@ -200,6 +200,6 @@ def find_unlike_files(
     yield from ((path, Proof.CONTRADICTED, "not rendered from this commit") for path in committed if path not in files)
 
 
-def _blob(content: Content, logs: Logs) -> str:
+def _get_blob_id(content: Content, logs: Logs) -> str:
     """Return git's blob id, which identifies most files without reading them."""
     return logs.blobs.get(content.sha256, "") if isinstance(content, LogRef) else compute_blob_id(content)

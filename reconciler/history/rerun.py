@@ -71,7 +71,7 @@ class Bound(Struct, frozen=True):
     value: float
     source: str
 
-    def keeps(self, repeat: float, *, lower: bool) -> bool:
+    def allows(self, repeat: float, *, lower: bool) -> bool:
         return repeat <= self.value if lower else repeat >= self.value
 
 
@@ -122,25 +122,25 @@ def repeat_runs(
     """Measure the published cells that ``words`` select once more. Raises ReconcilerError if they select none, if
     another pass is running here, or if this machine cannot be probed."""
     selection, published = parse_repeated(words), list_published_cells(at.difference.chosen)
-    cells = [c for c in sorted(at.difference.chosen) if str(c) in published and selection.matches(_result(c))]
+    cells = [c for c in sorted(at.difference.chosen) if str(c) in published and selection.matches(_make_address(c))]
     if not cells:
         fix = f"published at this commit: {join_listing(sorted(published)) or 'none'}"
         raise ReconcilerError(f"no published cell matches {' '.join(words)}", fix=fix)
     ignore_work(paths)
     # Both write objects, and a pass removes files that look like leftovers.
-    with Lock(paths.pass_lock, purpose="repeat of a measurement").acquire(), _repository(paths, at.commit) as there:
-        found = [_repeat(cell, at, there, paths, report, busy=busy) for cell in cells]
+    with Lock(paths.pass_lock, purpose="repeat of a measurement").acquire(), _clone_commit(paths, at.commit) as there:
+        found = [_repeat_cell(cell, at, there, paths, report, busy=busy) for cell in cells]
     claims = tuple(claim for claim, _ in found)
     kept = tuple((claim, path) for claim, path in found if path is not None)
     return Repeats(audited.with_claims([*audited.claims, *claims]), kept)
 
 
-def _result(cell: Cell) -> Address:
+def _make_address(cell: Cell) -> Address:
     return Address(Kind.RESULT, str(cell))
 
 
 @contextlib.contextmanager
-def _repository(paths: RepositoryPaths, commit: str) -> Iterator[RepositoryPaths]:
+def _clone_commit(paths: RepositoryPaths, commit: str) -> Iterator[RepositoryPaths]:
     """Yield the commit with its own state, and the objects and caches of this repository."""
     with open_temporary("rerun", paths.work) as folder:
         there = RepositoryPaths(clone_at(paths.root, commit, folder / "tree"))
@@ -151,7 +151,7 @@ def _repository(paths: RepositoryPaths, commit: str) -> Iterator[RepositoryPaths
         yield there
 
 
-def _repeat(
+def _repeat_cell(
     cell: Cell,
     at: Snapshot,
     there: RepositoryPaths,
@@ -168,31 +168,31 @@ def _repeat(
     choice = (f"cell={own}", "mode=performance")
     options = Options(select=choice, only=(str(Kind.RUN),), rerun=(*choice, f"kind={Kind.RUN}"), busy=busy, sign=False)
     if at.desired.submission.systems[own.system].is_queued:
-        return _not_repeated(cell, "its run is a job of a queue: repeat it there with `reconcile --rerun`"), None
+        return _report_not_repeated(cell, "its run is a job of a queue: repeat it there with `reconcile --rerun`"), None
     probe_machines(there, at.desired.submission.systems, {own.system}, lambda text: report(Message(text)))
     settings = at.desired.detail(address).settings
     machine = probe_nodes(ProbeRequest(), settings.launcher, paths.work, (paths.root.resolve(),))[0]
-    unlike = _unlike(record, machine)
+    unlike = _list_differences(record, machine)
     if IMPORTED in record.marks:
         unlike += _find_other_version(settings, machine)
     if unlike:
-        return _not_repeated(cell, f"this machine differs from the record's: {'; '.join(unlike)}"), None
-    if why := _unfit(own, compute_plan(there, replace(options, rerun=())), compute_plan(there, options)):
-        return _not_repeated(cell, why), None
+        return _report_not_repeated(cell, f"this machine differs from the record's: {'; '.join(unlike)}"), None
+    if why := _explain_obstacle(own, compute_plan(there, replace(options, rerun=())), compute_plan(there, options)):
+        return _report_not_repeated(cell, why), None
     outcomes = [o for o in run_pass(there, options, report=report).outcomes if o.step.change.address == address]
     ended = outcomes[-1] if outcomes else None
     if ended is None or ended.record is None or ended.status is not Status.DONE:
         said = f"{ended.message}; {ended.fix}".rstrip("; ") if ended else "the pass did not run it"
-        return _not_repeated(cell, said), None
-    claim, facts = _judged(cell, at, paths, identity, ended.record)
-    return claim, _kept(paths, at, claim, identity, ended.record, facts)
+        return _report_not_repeated(cell, said), None
+    claim, facts = _judge_repeat(cell, at, paths, identity, ended.record)
+    return claim, _save_repeat(paths, at, claim, identity, ended.record, facts)
 
 
-def _not_repeated(cell: Cell, why: str) -> Claim:
+def _report_not_repeated(cell: Cell, why: str) -> Claim:
     return Claim(str(cell), WHAT, Proof.MISSING, f"not repeated: {why}")
 
 
-def _unlike(record: Record, machine: Node) -> list[str]:
+def _list_differences(record: Record, machine: Node) -> list[str]:
     """List the differences from the record's machine and measuring code."""
     gpus = machine["accelerators"]
     here: dict[str, Any] = {
@@ -203,7 +203,7 @@ def _unlike(record: Record, machine: Node) -> list[str]:
     }
     then = {name: record.facts[name].value for name in here if name in record.facts}
     unequal = [name for name in then if then[name] != here[name]]
-    found = [f"{name} was {_shown(then[name])}, here it is {_shown(here[name])}" for name in unequal]
+    found = [f"{name} was {_show_fact(then[name])}, here it is {_show_fact(here[name])}" for name in unequal]
     return [*found, *([f"the record was made by {record.tool}"] if "harness.code" in unequal else ())]
 
 
@@ -215,12 +215,12 @@ def _find_other_version(settings: CellSettings, machine: Node) -> list[str]:
     return [f"{name} was {pinned}, here it is {here}"] if pinned and here and here != pinned else []
 
 
-def _shown(value: Any) -> str:
+def _show_fact(value: Any) -> str:
     text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
     return (text if len(text) < 64 else text[:12]) or "none"  # the beginning of a digest is enough to recognise it
 
 
-def _unfit(cell: Cell, still: PlanResult, forced: PlanResult) -> str:
+def _explain_obstacle(cell: Cell, still: PlanResult, forced: PlanResult) -> str:
     """Explain why a run made here and now would differ from the published one; "" if it would not."""
     obstacle = still.observed.systems.get(cell.system)
     if obstacle is not None:
@@ -233,7 +233,7 @@ def _unfit(cell: Cell, still: PlanResult, forced: PlanResult) -> str:
     return f"{blocked.blocked}; {blocked.fix}".rstrip("; ") if blocked else ""
 
 
-def _judged(
+def _judge_repeat(
     cell: Cell, at: Snapshot, paths: RepositoryPaths, identity: str, repeat: Record
 ) -> tuple[Claim, Mapping[str, object]]:
     record = at.records[identity]
@@ -241,19 +241,19 @@ def _judged(
     names = [name for name, _, _ in find_differing_evidence(published, again)]
     unequal = [name for name in names if not name.startswith("engine.")]
     if unequal:
-        return _not_comparable(cell, f"{join_listing(unequal)} differ"), {}
+        return _report_incomparable(cell, f"{join_listing(unequal)} differ"), {}
     if again.validity != "VALID" or not again.metric or not published.metric:
         return Claim(str(cell), WHAT, Proof.CONTRADICTED, f"the repeat is {again.validity}: {again.problem}"), {}
     declared = at.list_declared(record)
     lower = at.desired.detail(declared.address if declared else record.address).ruling.metric.lower_is_better
-    recorded = [float(s.metric[0]) for s in _alike(at, published) if s.metric]
+    recorded = [float(s.metric[0]) for s in _list_comparable(at, published) if s.metric]
     try:
-        score = read_from_detail(parse_detail(_published_log(paths, at, record), DETAIL))
+        score = read_from_detail(parse_detail(_read_published_log(paths, at, record), DETAIL))
     except LogError as error:
-        return _not_comparable(cell, str(error)), {}
+        return _report_incomparable(cell, str(error)), {}
     then, now = float(published.metric[0]), float(again.metric[0])
     limit = compute_bound(recorded, then, score, _find_slack(cell, at), lower=lower)
-    proof = Proof.PROVEN if limit.keeps(now, lower=lower) else Proof.CONTRADICTED
+    proof = Proof.PROVEN if limit.allows(now, lower=lower) else Proof.CONTRADICTED
     word = "at most" if lower else "at least"
     detail = (
         f"published {published.metric[0]} {published.metric[1]}, repeated {again.metric[0]} ({now / then - 1:+.2%}); "
@@ -275,22 +275,22 @@ def _judged(
 
 def _find_slack(cell: Cell, at: Snapshot) -> Slack:
     """Return the difference that the commit's round allows between two runs of a system."""
-    settings = at.desired.detail(_result(cell)).settings
+    settings = at.desired.detail(_make_address(cell)).settings
     ruleset = load_ruleset(at.desired.submission.round)
     rules = ruleset.find_rules(cell.division, settings.official or cell.benchmark)
     return find_slack(rules, cell.scenario)
 
 
-def _not_comparable(cell: Cell, why: str) -> Claim:
+def _report_incomparable(cell: Cell, why: str) -> Claim:
     return Claim(str(cell), WHAT, Proof.MISSING, f"repeated, but not comparable: {why}")
 
 
-def _alike(at: Snapshot, published: Summary) -> list[Summary]:
+def _list_comparable(at: Snapshot, published: Summary) -> list[Summary]:
     runs = select_valid(at.recorded.list_done(published.key))
     return [run for run in runs if not find_differing_evidence(published, run)]
 
 
-def _published_log(paths: RepositoryPaths, at: Snapshot, record: Record) -> bytes:
+def _read_published_log(paths: RepositoryPaths, at: Snapshot, record: Record) -> bytes:
     sha256 = next((a.sha256 for a in record.artifacts if a.name == DETAIL), "")
     files = git.list_files_at(paths.root, at.commit, [f"{LOGS}/{sha256}"])
     data = git.read_blobs(paths.root, [blob for blob, _ in files.values()])
@@ -300,7 +300,7 @@ def _published_log(paths: RepositoryPaths, at: Snapshot, record: Record) -> byte
     return found
 
 
-def _kept(
+def _save_repeat(
     paths: RepositoryPaths, at: Snapshot, claim: Claim, identity: str, repeat: Record, facts: Mapping[str, object]
 ) -> Path:
     document = {
@@ -332,7 +332,7 @@ def rescore_runs(paths: RepositoryPaths, at: Snapshot, audited: AuditReport) -> 
     paths.work.mkdir(parents=True, exist_ok=True)
     with open_temporary("rescore", paths.work) as folder:
         root = clone_at(paths.root, at.commit, folder / "tree")
-        claims = [_claim(cell, at, paths, root, folder / "attempts") for cell in sorted(at.difference.chosen)]
+        claims = [_rescore_cell(cell, at, paths, root, folder / "attempts") for cell in sorted(at.difference.chosen)]
     found = {claim.where: claim for claim in claims if claim is not None}
     kept = [claim for claim in audited.claims if not (_is_attested(claim) and claim.where in found)]
     return audited.with_claims([*kept, *found.values()])
@@ -342,7 +342,7 @@ def _is_attested(claim: Claim) -> bool:
     return claim.what == _ACCURACY and claim.proof is Proof.ATTESTED
 
 
-def _claim(cell: Cell, at: Snapshot, paths: RepositoryPaths, root: Path, attempts: Path) -> Claim | None:
+def _rescore_cell(cell: Cell, at: Snapshot, paths: RepositoryPaths, root: Path, attempts: Path) -> Claim | None:
     record = at.records.get(at.difference.chosen[cell].score)
     if record is None:
         return None  # the audit already reports it
@@ -350,25 +350,25 @@ def _claim(cell: Cell, at: Snapshot, paths: RepositoryPaths, root: Path, attempt
     settings, code = detail.settings, BENCHMARKS.get(detail.locations.get("benchmark.code", ""))
     if find_format(settings).SCORES_ITSELF or (code is not None and code.elsewhere and SCORE_COMMAND not in settings):
         return None
-    inputs = dict(_inputs(record, at))
+    inputs = dict(_list_inputs(record, at))
     if missing := _find_missing_files(inputs, paths):
         return Claim(str(cell), _ACCURACY, Proof.MISSING, f"cannot be scored again: {missing}")
     attempt = create(attempts, repeat_intent(str(cell).replace("/", "-"), record, detail))
     for (name, file), artifact in inputs.items():
-        path = _readable(paths, artifact)
+        path = _find_file(paths, artifact)
         if path is not None:
             offer(path, attempt.inputs / name / file)
     clone = RepositoryPaths(root)
     transport = open_transport(clone)
     if transport is not None:
         transport.declare(at.desired.submission, datetime.now(UTC).date())
-    watch, executors = Watch(lambda _: None, PATIENCE), Executors.for_paths(clone, transport)
+    watch, executors = Watch(lambda _: None, PATIENCE), Executors.make(clone, transport)
     run_child(attempt, make_request(attempt, clone), watch, executors)
     again, _ = build_record(attempt)
-    return _compared(cell, record, again)
+    return _compare_scores(cell, record, again)
 
 
-def _inputs(record: Record, at: Snapshot) -> Iterator[tuple[tuple[str, str], Artifact]]:
+def _list_inputs(record: Record, at: Snapshot) -> Iterator[tuple[tuple[str, str], Artifact]]:
     """Yield (input, file name) → artifact for everything from which the score was made."""
     for name, identity in record.upstream.items():
         upstream = at.records.get(identity)
@@ -377,7 +377,7 @@ def _inputs(record: Record, at: Snapshot) -> Iterator[tuple[tuple[str, str], Art
                 yield (name, artifact.name), artifact
 
 
-def _readable(paths: RepositoryPaths, artifact: Artifact) -> Path | None:
+def _find_file(paths: RepositoryPaths, artifact: Artifact) -> Path | None:
     """Return a file with exactly these bytes."""
     candidates = (find_artifact(paths, artifact.place, artifact.sha256), find_object(paths, artifact.sha256))
     return next((path for path in candidates if path.is_file() and hash_file(path) == artifact.sha256), None)
@@ -388,17 +388,17 @@ def _find_missing_files(inputs: Mapping[tuple[str, str], Artifact], paths: Repos
     if ("run", ACCURACY_LOG) not in inputs:
         return f"its record has no {ACCURACY_LOG}"
     needed = {at: artifact for at, artifact in inputs.items() if at[0] != "run" or at[1] == ACCURACY_LOG}
-    gone = sorted(f"{name} {file}" for (name, file), item in needed.items() if _readable(paths, item) is None)
+    gone = sorted(f"{name} {file}" for (name, file), item in needed.items() if _find_file(paths, item) is None)
     return f"missing or changed here: {join_listing(gone)}; `reconcile pull --deep` fetches them" if gone else ""
 
 
-def _compared(cell: Cell, record: Record, again: Record) -> Claim:
+def _compare_scores(cell: Cell, record: Record, again: Record) -> Claim:
     if again.problem:
         detail = f"cannot be scored again: {again.problem}" + (f" ({again.fix})" if again.fix else "")
         return Claim(str(cell), _ACCURACY, Proof.MISSING, detail)
     unequal = [name for name in ("metric", "bars") if again.values.get(name) != record.values.get(name)]
     if unequal:
-        code = "" if _scorer(record) == _scorer(again) else "; the installed scorer differs from the recorded one"
+        code = "" if _list_code(record) == _list_code(again) else "; the installed scorer differs from the recorded one"
         detail = f"recorded {_show_bars(record)}, scored again it is {_show_bars(again)}{code}"
         return Claim(str(cell), _ACCURACY, Proof.CONTRADICTED, detail)
     same = {a.sha256 for a in again.artifacts if a.name == "accuracy.txt"} & {a.sha256 for a in record.artifacts}
@@ -406,7 +406,7 @@ def _compared(cell: Cell, record: Record, again: Record) -> Claim:
     return Claim(str(cell), _ACCURACY, Proof.PROVEN, f"{_show_bars(record)}, scored again from {ACCURACY_LOG}: {how}")
 
 
-def _scorer(record: Record) -> dict[str, Any]:
+def _list_code(record: Record) -> dict[str, Any]:
     return {name: fact.value for name, fact in record.facts.items() if name.endswith(".code")}
 
 

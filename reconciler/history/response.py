@@ -150,9 +150,9 @@ def render_response(evidence: Evidence, objection: str) -> str:
         *(line for run in evidence.runs for line in _render_run(run)),
         "## What the audit says",
         "",
-        _count(evidence.claims),
+        _summarize_claims(evidence.claims),
         "",
-        *(_render_claim(claim) for claim in sorted(evidence.claims, key=_rank)),
+        *(_render_claim(claim) for claim in sorted(evidence.claims, key=_rank_proof)),
         "",
         "## Settings",
         "",
@@ -198,11 +198,11 @@ def _show_commit(commit: str) -> str:
     return f"`{commit[:_SHORT]}`" if commit else "none: it is in no commit"
 
 
-def _rank(claim: Claim) -> int:
+def _rank_proof(claim: Claim) -> int:
     return -list(Proof).index(claim.proof)
 
 
-def _count(claims: tuple[Claim, ...]) -> str:
+def _summarize_claims(claims: tuple[Claim, ...]) -> str:
     counts = Counter(claim.proof for claim in claims)
     listed = ", ".join(f"{counts[proof]} {proof}" for proof in Proof if counts[proof])
     return f"{show_count(len(claims), 'claim')}: {listed}."

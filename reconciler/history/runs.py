@@ -255,17 +255,17 @@ def find_rewritten_records(
             now = at.records[identity]
             other = _list_other_fields(record, now)
             if other and follows(identity, path) and f"{RECORDS}/{now.supersedes}.json" != path:
-                yield _deny_rewritten(now, identity, f"different {', '.join(other)} than {came}, of the same attempt")
+                yield _claim_rewritten(now, identity, f"different {', '.join(other)} than {came}, of the same attempt")
         same_key = runs.get(record.key, ())
         again = [i for i in same_key if at.records[i].attempt != record.attempt and follows(i, path)]
         seen = _read_fingerprints(root, record, commit.id) if again else frozenset()
         for identity in again if seen else ():
             if seen & read_present(identity):
                 detail = f"the log of {came}: the run was recorded again as started at {at.records[identity].started}"
-                yield _deny_rewritten(at.records[identity], identity, detail)
+                yield _claim_rewritten(at.records[identity], identity, detail)
 
 
-def _deny_rewritten(record: Record, identity: str, detail: str) -> Claim:
+def _claim_rewritten(record: Record, identity: str, detail: str) -> Claim:
     where = str(record.address.cell or "submission")
     what = f"{record.address.label}: {ORIGINAL}"
     return Claim(where, what, Proof.CONTRADICTED, f"{RECORDS}/{identity}.json has {detail}")

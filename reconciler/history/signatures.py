@@ -27,22 +27,22 @@ def add_signatures(root: Path, at: Snapshot, audited: AuditReport, signers: Path
     chosen = {cell: list(dict.fromkeys(filter(None, used.all))) for cell, used in at.difference.chosen.items()}
     files = git.list_files_at(root, at.commit, [RECORDS])
     blobs = {path.removeprefix(f"{RECORDS}/"): blob for path, (blob, _) in sorted(files.items())}
-    signed = _signatures(blobs, {identity for ids in chosen.values() for identity in ids})
+    signed = _list_signatures(blobs, {identity for ids in chosen.values() for identity in ids})
     if not demanded and not signed:
         return audited
     with open_temporary("signers") as folder:
-        file = _signers(root, at, signers, settings.signers, folder)
-        checked = _checked(root, at, signed, blobs, file, read_revoked_keys(root))
+        file = _find_signers(root, at, signers, settings.signers, folder)
+        checked = _check_signatures(root, at, signed, blobs, file, read_revoked_keys(root))
     claims = list(audited.claims)
     for cell, identities in chosen.items():
         for identity in identities:
             record = at.records[identity]
             if signed.get(identity) or demanded:
-                claims.append(_claim(str(cell), record, checked.get(identity, ()), known=file is not None))
+                claims.append(_make_claim(str(cell), record, checked.get(identity, ()), known=file is not None))
     return audited.with_claims(claims)
 
 
-def _signatures(blobs: Mapping[str, str], wanted: set[str]) -> dict[str, list[str]]:
+def _list_signatures(blobs: Mapping[str, str], wanted: set[str]) -> dict[str, list[str]]:
     """Return record id → blobs of its signatures. ``blobs``: git's blobs of the record and signature files."""
     found: dict[str, list[str]] = {}
     for path, blob in blobs.items():
@@ -52,7 +52,7 @@ def _signatures(blobs: Mapping[str, str], wanted: set[str]) -> dict[str, list[st
     return found
 
 
-def _signers(root: Path, at: Snapshot, given: Path | None, declared: str, folder: Path) -> Path | None:
+def _find_signers(root: Path, at: Snapshot, given: Path | None, declared: str, folder: Path) -> Path | None:
     """Return the file of allowed signers; the version in the commit if the spec's file is in the repository."""
     if given is None and declared:
         files = git.list_files_at(root, at.commit, [declared])
@@ -66,7 +66,7 @@ def _signers(root: Path, at: Snapshot, given: Path | None, declared: str, folder
     return found
 
 
-def _checked(
+def _check_signatures(
     root: Path,
     at: Snapshot,
     signed: Mapping[str, Sequence[str]],
@@ -77,19 +77,19 @@ def _checked(
     records = {identity: blobs[f"{identity}.json"] for identity in signed}
     contents = git.read_blobs(root, [*records.values(), *(blob for own in signed.values() for blob in own)])
 
-    def one(pair: tuple[str, str]) -> Checked:
+    def check_one(pair: tuple[str, str]) -> Checked:
         identity, blob = pair
         return check(contents[records[identity]], contents[blob], signers, at.records[identity].started, revoked)
 
     pairs = [(identity, blob) for identity, own in signed.items() for blob in own]
     found: dict[str, list[Checked]] = {}
     with ThreadPoolExecutor(_PARALLEL) as pool:
-        for (identity, _), result in zip(pairs, pool.map(one, pairs), strict=True):
+        for (identity, _), result in zip(pairs, pool.map(check_one, pairs), strict=True):
             found.setdefault(identity, []).append(result)
     return found
 
 
-def _claim(where: str, record: Record, found: Sequence[Checked], *, known: bool) -> Claim:
+def _make_claim(where: str, record: Record, found: Sequence[Checked], *, known: bool) -> Claim:
     """Make the claim. One bad signature outweighs the good ones, because it was added."""
     what = f"{record.address.label}: signature"
     by = {

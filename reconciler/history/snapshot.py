@@ -96,10 +96,10 @@ def read_snapshot(root: Path, commit: str, *, today: date | None = None, shared:
     commit's own day, so that the result never changes. ``shared``: data of other snapshots. Raises SpecError with every
     problem of that commit's spec."""
     with pause_collector():
-        return _snapshot(root, commit, today, shared or Shared())
+        return _make_snapshot(root, commit, today, shared or Shared())
 
 
-def _snapshot(root: Path, commit: str, today: date | None, shared: Shared) -> Snapshot:
+def _make_snapshot(root: Path, commit: str, today: date | None, shared: Shared) -> Snapshot:
     listed, links = git.list_files_and_links_at(root, commit, (_SPECS, *FOLDERS))
     there = _list_specs(root, commit, listed, links)
     files = {p: blob for p, (blob, _) in there.items()}

@@ -12,6 +12,7 @@ from msgspec import Struct, field
 from reconciler.diff.acceptance import BUILT
 from reconciler.diff.change import find_spared
 from reconciler.diff.conditions import collect_notes, is_about, trace_lineages
+from reconciler.history.commit_records import name_record
 from reconciler.plan.plan import Step
 from reconciler.reconcile.line_commits import find_commits
 from reconciler.reconcile.moved_sources import list_moved_sources
@@ -38,13 +39,13 @@ def build_why_chain(seen: PlanResult, cell: Cell) -> tuple[Link, ...]:
         for r in resources
     }
     metrics = {s.id: s.metric for r in resources for s in seen.recorded.by_address.get(r.address, ())}
-    brought = _brought(seen, [record for record in records.values() if record])
-    lines = {r.address: list(_lines(r, seen)) for r in resources}
+    brought = _find_adding_commits(seen, [record for record in records.values() if record])
+    lines = {r.address: list(_list_spec_inputs(r, seen)) for r in resources}
     commits = find_value_commits(seen.paths, dict.fromkeys(i.origin for found in lines.values() for i in found))
     links = []
     for resource in resources:
         record = records[resource.address]
-        line = max(reversed(lines[resource.address]), key=lambda item: _when(commits, item), default=None)
+        line = max(reversed(lines[resource.address]), key=lambda item: _get_commit_time(commits, item), default=None)
         results = (r.address for r in own if r.kind is Kind.RESULT)
         upstream = tuple(results) if resource in submission else resource.upstream
         links.append(
@@ -57,7 +58,7 @@ def build_why_chain(seen: PlanResult, cell: Cell) -> tuple[Link, ...]:
                 due=str(due[resource.address].change.reason) if resource.address in due else "",
                 brought=brought.get(record),
                 line=line,
-                changed=_changed(commits.get(line.origin)) if line is not None else None,
+                changed=_convert_commit(commits.get(line.origin)) if line is not None else None,
             )
         )
     return tuple(links)
@@ -114,12 +115,12 @@ def find_value_commits(paths: RepositoryPaths, origins: Iterable[Origin]) -> dic
     return {origin: trace(origin, commit) for origin, commit in find_commits(paths, origins).items()}
 
 
-def _lines(resource: Resource, seen: PlanResult) -> Iterator[Input]:
+def _list_spec_inputs(resource: Resource, seen: PlanResult) -> Iterator[Input]:
     """Yield the resource's own inputs that a line of a spec sets."""
     return (i for i in seen.desired.detail(resource.address).inputs if i.origin.line and i.value is not None)
 
 
-def _when(commits: Mapping[Origin, git.LineCommit], item: Input) -> float:
+def _get_commit_time(commits: Mapping[Origin, git.LineCommit], item: Input) -> float:
     """Return the sort key. An uncommitted edit is the newest, and a file unknown to git is the oldest."""
     commit = commits.get(item.origin)
     if commit is None:
@@ -127,21 +128,20 @@ def _when(commits: Mapping[Origin, git.LineCommit], item: Input) -> float:
     return commit.when.timestamp() if commit.when else float("inf")
 
 
-def _changed(commit: git.LineCommit | None) -> By | None:
+def _convert_commit(commit: git.LineCommit | None) -> By | None:
     if commit is None or not commit.committed or commit.when is None:
         return None
-    return _by(commit.commit, commit.author, commit.when, commit.summary, older=commit.boundary)
+    return _make_by(commit.commit, commit.author, commit.when, commit.summary, older=commit.boundary)
 
 
-def _brought(seen: PlanResult, records: list[str]) -> dict[str, By]:
+def _find_adding_commits(seen: PlanResult, records: list[str]) -> dict[str, By]:
     """Return record → the commit that added it. Records never change, so their paths suffice."""
     paths = [f"{RECORDS}/{record}.json" for record in records]
     found = git.find_appearances(seen.paths.root, "HEAD", paths) if paths else {}
-    names = {path.removeprefix(f"{RECORDS}/").removesuffix(".json"): c for (path, _), c in found.items()}
-    return {record: _by(c.id, c.author, c.when, c.subject) for record, c in names.items()}
+    return {name_record(path): _make_by(c.id, c.author, c.when, c.subject) for (path, _), c in found.items()}
 
 
-def _by(commit: str, author: str, when: datetime, subject: str, *, older: bool = False) -> By:
+def _make_by(commit: str, author: str, when: datetime, subject: str, *, older: bool = False) -> By:
     utc = when.astimezone(UTC).isoformat(timespec="seconds")
     return By(commit, author, utc, subject, show_age(time.time() - when.timestamp()), older)
 
@@ -163,7 +163,7 @@ def explain(seen: PlanResult, cell: Cell, lineage: Sequence[Resource]) -> Explan
         due = None if spared else steps.get(resource.address)
         instead = cell in accepted and any(key.address == resource.address for key in accepted[cell].accepted)
         unmade = seen.difference.unmade.get(resource.address, "")
-        parts.append(Reasoned(resource, due, inputs, record, _ago(made.get(record, ""), now), instead, unmade))
+        parts.append(Reasoned(resource, due, inputs, record, _format_age(made.get(record, ""), now), instead, unmade))
     findings = tuple(finding for finding in seen.plan.findings if is_about(finding.where, cell))
     decided = tuple(found for found in seen.difference.acceptances if found[1].cell == cell)
     made_from = {resource.address for resource in lineage}
@@ -172,7 +172,7 @@ def explain(seen: PlanResult, cell: Cell, lineage: Sequence[Resource]) -> Explan
     return Explanation(cell, tuple(parts), findings, decided, moved, notes)
 
 
-def _ago(started: str, now: float) -> str:
+def _format_age(started: str, now: float) -> str:
     try:
         return show_age(now - datetime.fromisoformat(started).timestamp())
     except ValueError:

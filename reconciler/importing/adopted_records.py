@@ -55,25 +55,25 @@ class ImportRecorder(Struct):
     context: ImportContext
     made: dict[str, str] = field(default_factory=dict)
 
-    def run(
+    def record_run(
         self, cell: Cell, found: FoundRun, test: str = "", requirements: Sequence[str] = ()
     ) -> tuple[TakenRecord, ...]:
         """Record a run, or a compliance test's run, and the included score. ``requirements``: packages installed for a
         performance run. Raises LogError if it is not what the cell requests."""
         at = Address(Kind.COMPLIANCE_TEST, f"{cell}/{test}") if test else RunAddress(cell, found.mode).address
-        resource = self._resource(at)
+        resource = self._find_resource(at)
         detail = self.desired.detail(resource.address)
         self._refuse_other(cell, found, find_format(detail.settings))
         made = found.make_run(resource, detail, self.context)
         self._refuse_claimed(made.record, found)
         if requirements and found.mode == PERFORMANCE and not test:
             made = self._add_requirements(made, requirements)
-        upstream = self._upstream(detail, found)
+        upstream = self._collect_upstream(detail, found)
         taken = [self._store(replace(made, record=replace(made.record, upstream=upstream)))]
         if found.has_score:
-            score = self._resource(Address(Kind.SCORE, str(cell)))
+            score = self._find_resource(Address(Kind.SCORE, str(cell)))
             detail = self.desired.detail(score.address)
-            ups = {**self._upstream(detail, found), "run": taken[0].identity}
+            ups = {**self._collect_upstream(detail, found), "run": taken[0].identity}
             taken.append(self._store(found.make_score(score, detail, ups, self.context)))
         return tuple(taken)
 
@@ -102,7 +102,9 @@ class ImportRecorder(Struct):
                 fix=f"{found.format.DECLARE}, or import {wanted.LEAVES}",
             )
 
-    def test(self, cell: Cell, name: str, files: Mapping[str, Path], found: FoundRun, failure: str = "") -> TakenRecord:
+    def record_test(
+        self, cell: Cell, name: str, files: Mapping[str, Path], found: FoundRun, failure: str = ""
+    ) -> TakenRecord:
         """Record a compliance test's folder unchanged. ``found``: the run that it belongs to; ``failure``: why it is
         not passed."""
         address = Address(Kind.COMPLIANCE_TEST, f"{cell}/{name}")
@@ -114,14 +116,14 @@ class ImportRecorder(Struct):
         taken = []
         tests = (a for a in self.desired.by_address if a.kind is Kind.COMPLIANCE_TEST and a.cell == cell)
         for address in (*(RunAddress(cell, mode).address for mode in MODES), Address(Kind.SCORE, str(cell)), *tests):
-            for summary in self.recorded.list_done(self._resource(address).key):
+            for summary in self.recorded.list_done(self._find_resource(address).key):
                 if IMPORTED not in summary.marks:
                     continue
                 record = load_record(self.paths, summary.id)
                 ups = {as_: names.get(identity, identity) for as_, identity in record.upstream.items()}
                 again = redeclare(record, ups, self.context)
                 names[summary.id] = write_record(self.paths, again)
-                taken.append(_taken(Import(again), names[summary.id]))
+                taken.append(_make_taken(Import(again), names[summary.id]))
         if not taken:
             raise ReconcilerError(f"{cell} has no imported runs", fix=f"reconcile import LOGDIR --cell {cell}")
         return tuple(taken)
@@ -129,9 +131,9 @@ class ImportRecorder(Struct):
     def require(self, cell: Cell, found: Iterable[FoundRun]) -> None:
         """Raise ReconcilerError, before recording any, if a run is not what the cell requests."""
         for run in found:
-            self._resource(RunAddress(cell, run.mode).address)
+            self._find_resource(RunAddress(cell, run.mode).address)
 
-    def _resource(self, address: Address) -> Resource:
+    def _find_resource(self, address: Address) -> Resource:
         found = self.desired.by_address.get(address)
         cell = address.cell
         if found is None and cell is not None and find_program_of_division(cell.division):
@@ -141,14 +143,14 @@ class ImportRecorder(Struct):
             raise ReconcilerError(f"{address.cell} is inferred and has no runs", fix="import into its source cell")
         return found
 
-    def _upstream(self, detail: Detail, found: FoundRun) -> dict[str, str]:
+    def _collect_upstream(self, detail: Detail, found: FoundRun) -> dict[str, str]:
         """Return input name → record id; an unrecorded input gets a placeholder record."""
         ups = [(item.name, item.upstream) for item in detail.inputs if item.upstream is not None]
         runs = [(name, self.desired.by_address[at].key) for name, at in ups if at.kind is Kind.RUN]
         known = {name: self.made[key] for name, key in runs if key in self.made}
-        return known | {name: self._known(address, found) for name, address in ups if address.kind is not Kind.RUN}
+        return known | {name: self._get_record(address, found) for name, address in ups if address.kind is not Kind.RUN}
 
-    def _known(self, address: Address, found: FoundRun) -> str:
+    def _get_record(self, address: Address, found: FoundRun) -> str:
         resource = self.desired.by_address[address]
         done = self.recorded.list_done(resource.key)
         if resource.key not in self.made and done:
@@ -156,7 +158,7 @@ class ImportRecorder(Struct):
         if resource.key not in self.made:
             detail = self.desired.detail(address)
             made = make_placeholder(resource, detail, found.made, self.context)
-            self._store(replace(made, record=replace(made.record, upstream=self._upstream(detail, found))))
+            self._store(replace(made, record=replace(made.record, upstream=self._collect_upstream(detail, found))))
         return self.made[resource.key]
 
     def _store(self, made: Import) -> TakenRecord:
@@ -174,7 +176,7 @@ class ImportRecorder(Struct):
         identity = known or write_record(self.paths, made.record)
         if made.record.ended is Ended.DONE:
             self.made[made.record.key] = identity
-        return replace(_taken(made, identity), known=bool(known))
+        return replace(_make_taken(made, identity), known=bool(known))
 
     def _find_recorded(self, record: Record) -> str:
         """Return the id of an earlier record of the same import; "" if there is none."""
@@ -186,7 +188,7 @@ class ImportRecorder(Struct):
         return ""
 
 
-def _taken(made: Import, identity: str) -> TakenRecord:
+def _make_taken(made: Import, identity: str) -> TakenRecord:
     record = made.record
     metric = record.values.get("metric")
     return TakenRecord(

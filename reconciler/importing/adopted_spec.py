@@ -32,11 +32,11 @@ def render_spec(
     """Render the spec. ``cells``: those to declare. ``left_out``: cell or file → the reason. ``published``:
     {"calibration": path, "checker_log": path, "source": {benchmark: path}, "original": {system: path}, "nameplate":
     {system: path}} of the files copied to the spec's folder."""
-    chosen = sorted(cells, key=lambda item: (*_place(item), SCENARIOS.index(item.cell.scenario)))
-    return "".join(f"{line}\n" for line in _lines(tree, ruleset, chosen, left_out, published))
+    chosen = sorted(cells, key=lambda item: (*_get_place(item), SCENARIOS.index(item.cell.scenario)))
+    return "".join(f"{line}\n" for line in _render_lines(tree, ruleset, chosen, left_out, published))
 
 
-def _lines(
+def _render_lines(
     tree: TakenTree,
     ruleset: Ruleset,
     cells: list[TakenCell],
@@ -55,15 +55,15 @@ def _lines(
     for name in sorted({item.cell.system for item in cells}):
         kept = (str(published.get(kind, {}).get(name, "")) for kind in ("original", "nameplate"))
         hardware = next((item.hardware for item in cells if item.cell.system == name and item.hardware), {})
-        yield from _system(name, tree.systems[name], hardware, *kept)
+        yield from _render_system(name, tree.systems[name], hardware, *kept)
     yield ""
     yield "  benchmarks:"
     for name in sorted({item.cell.benchmark for item in cells}):
         own = [item for item in cells if item.cell.benchmark == name]
-        yield from _benchmark(name, own, published.get("source", {}).get(name, ""))
+        yield from _render_benchmark(name, own, published.get("source", {}).get(name, ""))
     yield ""
     yield "  divisions:"
-    yield from _divisions(cells, ruleset)
+    yield from _render_divisions(cells, ruleset)
 
 
 def render_head(what: str, submitter: str, left_out: Mapping[str, str]) -> Iterator[str]:
@@ -77,11 +77,11 @@ def render_head(what: str, submitter: str, left_out: Mapping[str, str]) -> Itera
     yield ""
     yield "apiVersion: mlperf-reconciler/v1"
     yield "kind: Submission"
-    yield f"metadata: {{name: {render_value(_name(submitter))}}}"
+    yield f"metadata: {{name: {render_value(_make_name(submitter))}}}"
     yield "spec:"
 
 
-def _system(
+def _render_system(
     name: str, values: Mapping[str, Any], hardware: Mapping[str, Any], original: str, nameplate: str
 ) -> Iterator[str]:
     yield f"    {render_value(name)}:"
@@ -99,14 +99,14 @@ def _system(
 def render_description(values: Mapping[str, Any]) -> Iterator[str]:
     yield "      description:"
     for field, value in values.items():
-        yield f"        {render_value(field)}: {_scalar(value)}"
+        yield f"        {render_value(field)}: {_render_scalar(value)}"
 
 
-def _benchmark(name: str, cells: list[TakenCell], source: str) -> Iterator[str]:
+def _render_benchmark(name: str, cells: list[TakenCell], source: str) -> Iterator[str]:
     yield f"    {render_value(name)}:"
     if cells[0].official != name:
         yield f"      as: {render_value(cells[0].official)}"
-    shared, known = _shared(cells), _find_shared_settings(cells)
+    shared, known = _list_shared(cells), _find_shared_settings(cells)
     if not any(item.measured_with for item in cells):
         yield "      code: external           # measured elsewhere; name your own code to go on from here"
         yield "      engine: {backend: external}"
@@ -121,7 +121,7 @@ def _benchmark(name: str, cells: list[TakenCell], source: str) -> Iterator[str]:
         yield f"      measurements: {render_value(data)}"
 
 
-def _shared(cells: list[TakenCell]) -> dict[str, str]:
+def _list_shared(cells: list[TakenCell]) -> dict[str, str]:
     """Return the measurements common to all of a benchmark's cells."""
     first = cells[0].measurements
     return {n: v for n, v in first.items() if v.strip() and all(item.measurements.get(n) == v for item in cells)}
@@ -133,23 +133,25 @@ def _find_shared_settings(cells: list[TakenCell]) -> dict[str, Any]:
     return {name: value for name, value in first.items() if all(other.get(name) == value for other in others)}
 
 
-def _divisions(cells: list[TakenCell], ruleset: Ruleset) -> Iterator[str]:
+def _render_divisions(cells: list[TakenCell], ruleset: Ruleset) -> Iterator[str]:
     seen: tuple[str, ...] = ()
     shared = {
-        name: _shared([c for c in cells if c.cell.benchmark == name]) for name in {c.cell.benchmark for c in cells}
+        name: _list_shared([c for c in cells if c.cell.benchmark == name]) for name in {c.cell.benchmark for c in cells}
     }
     for item in cells:
-        place = _place(item)
+        place = _get_place(item)
         for depth, part in enumerate(place):
             if seen[: depth + 1] != place[: depth + 1]:
                 yield f"{'  ' * (depth + 2)}{render_value(part)}:"
         seen = place
         known = _find_shared_settings([c for c in cells if c.cell.benchmark == item.cell.benchmark])
         own = {name: value for name, value in item.measured_with.items() if name not in known}
-        yield f"          {item.cell.scenario}: {_settings(item, ruleset, shared[item.cell.benchmark], own)}"
+        yield f"          {item.cell.scenario}: {_render_settings(item, ruleset, shared[item.cell.benchmark], own)}"
 
 
-def _settings(item: TakenCell, ruleset: Ruleset, shared: Mapping[str, str], measured_with: Mapping[str, Any]) -> str:
+def _render_settings(
+    item: TakenCell, ruleset: Ruleset, shared: Mapping[str, str], measured_with: Mapping[str, Any]
+) -> str:
     if item.source is not None:
         return f"{{infer_from: {item.source.scenario}}}"
     values: dict[str, Any] = {n: add_unit(n, v) for n, v in collect_cell_settings(item, ruleset).items()}
@@ -184,7 +186,7 @@ def add_unit(name: str, value: Any) -> Any:
     return value
 
 
-def _scalar(value: Any) -> str:
+def _render_scalar(value: Any) -> str:
     if is_whole(value):
         return render_value(value)  # a count stays a number in the rendered description
     if isinstance(value, bool):
@@ -194,9 +196,9 @@ def _scalar(value: Any) -> str:
     return render_value("" if value is None else " ".join(str(value).split()))
 
 
-def _place(item: TakenCell) -> tuple[str, str, str]:
+def _get_place(item: TakenCell) -> tuple[str, str, str]:
     return item.cell.division, item.cell.system, item.cell.benchmark
 
 
-def _name(submitter: str) -> str:
+def _make_name(submitter: str) -> str:
     return re.sub(r"[^A-Za-z0-9._+-]+", "-", submitter).strip("-._") or "adopted"

@@ -78,12 +78,12 @@ def compare_with(
         for path in sorted(p for p in walk_sent(folder) if is_readable(p, unreadable) and p.is_file()):
             name = f"{shown}/{path.relative_to(folder).as_posix()}"
             content = by_name.get(name.casefold())
-            content = _renamed(name, rendered) if content is None else content
-            found[_verdict(path, content, read)].append(name)
+            content = _find_renamed(name, rendered) if content is None else content
+            found[_compare_file(path, content, read)].append(name)
     return Reproduced(**{kind: tuple(names) for kind, names in found.items()})
 
 
-def _renamed(name: str, rendered: Mapping[str, Content]) -> Content | None:
+def _find_renamed(name: str, rendered: Mapping[str, Content]) -> Content | None:
     """Find the rendered file of a legacy measurements file, which may have any name that begins with the system's."""
     path = PurePosixPath(name)
     if path.suffix != ".json" or "/measurements/" not in name:
@@ -94,7 +94,7 @@ def _renamed(name: str, rendered: Mapping[str, Content]) -> Content | None:
     return next((rendered[p] for p in siblings if p.endswith(".json")), None)
 
 
-def _verdict(path: Path, content: Content | None, read: Callable[[LogRef], bytes]) -> str:
+def _compare_file(path: Path, content: Content | None, read: Callable[[LogRef], bytes]) -> str:
     if content is None:
         return "missing"
     data = path.read_bytes()
@@ -102,15 +102,15 @@ def _verdict(path: Path, content: Content | None, read: Callable[[LogRef], bytes
         return "same"
     own = read(content) if isinstance(content, LogRef) else content
     if path.suffix == ".yaml":
-        return "equal" if _same(parse_yaml_mapping, data, own) else "differing"
+        return "equal" if _is_equal(parse_yaml_mapping, data, own) else "differing"
     if path.suffix != ".json":
         return "differing"
     stated = read_statements(data)
     same = stated is not None and stated == read_statements(own)
-    return "equal" if same or _same(parse_json_object, data, own) else "differing"
+    return "equal" if same or _is_equal(parse_json_object, data, own) else "differing"
 
 
-def _same(parse: Callable[[bytes], ResultDocument], data: bytes, own: bytes) -> bool:
+def _is_equal(parse: Callable[[bytes], ResultDocument], data: bytes, own: bytes) -> bool:
     """Return True if two documents have equal values, in any order."""
     try:
         return parse(data).values == parse(own).values
@@ -156,7 +156,7 @@ def declare(tree: TakenSubmission, ruleset: Ruleset, name: str, root: Path, rend
     refused: dict[str, str] = {}
     while cells:
         text = render(cells, left_out)
-        wrong = _refused(text, ruleset, name, root, cells) or _rehearsed(tree, cells)
+        wrong = _find_refused(text, ruleset, name, root, cells) or _find_rehearsals(tree, cells)
         if not wrong:
             return DeclaredTree(tree, text, tuple(cells), left_out, refused)
         asked = [item.cell for item in cells if item.measured_with and str(item.cell) in wrong]
@@ -174,13 +174,13 @@ def declare(tree: TakenSubmission, ruleset: Ruleset, name: str, root: Path, rend
     )
 
 
-def _rehearsed(tree: TakenSubmission, cells: list[TakenCell]) -> dict[str, str]:
+def _find_rehearsals(tree: TakenSubmission, cells: list[TakenCell]) -> dict[str, str]:
     """Keep the mark of a rehearsal."""
     why = "its tree is a rehearsal; adopt it with `--rehearsal`"
     return {} if tree.rehearsal else {str(item.cell): why for item in cells if item.rehearsal}
 
 
-def _refused(text: str, ruleset: Ruleset, name: str, root: Path, cells: list[TakenCell]) -> dict[str, str]:
+def _find_refused(text: str, ruleset: Ruleset, name: str, root: Path, cells: list[TakenCell]) -> dict[str, str]:
     """Return cell → why the spec may not declare it. A problem outside the cells counts for all cells that it
     affects."""
     try:
@@ -188,13 +188,13 @@ def _refused(text: str, ruleset: Ruleset, name: str, root: Path, cells: list[Tak
     except SpecError as error:
         wrong: dict[str, str] = {}
         for problem in error.problems:
-            for cell in _touched(problem.path, [item.cell for item in cells]):
+            for cell in _list_touched(problem.path, [item.cell for item in cells]):
                 wrong.setdefault(str(cell), problem.message)
         return wrong or {str(item.cell): str(error.problems[0]) for item in cells}
     return {}
 
 
-def _touched(path: str, cells: list[Cell]) -> list[Cell]:
+def _list_touched(path: str, cells: list[Cell]) -> list[Cell]:
     exact = [c for c in cells if f"{path}.".startswith(f"spec.divisions.{str(c).replace('/', '.')}.")]
     curve = [c for c in cells if f"{path}.".startswith(f"spec.divisions.{c.division}.{c.system}.{c.benchmark}.")]
     return exact or curve or [
@@ -212,14 +212,14 @@ def adopt_runs(declared: DeclaredTree, recorder: ImportRecorder) -> Adoption:
             left_out[f"{item.cell} ({problem.partition(':')[0]})"] = problem.partition(": ")[2]
         for run in item.runs:
             try:
-                taken += recorder.run(item.cell, run, requirements=item.requirements)
+                taken += recorder.record_run(item.cell, run, requirements=item.requirements)
             except ReconcilerError as error:
                 left_out[f"{item.cell} ({run.mode} run)"] = error.message
                 if run.format.TIES_ACCURACY:
                     break  # the accuracy run belongs to the performance run before it
         if item.runs:
             for name, files in item.tests.items():
-                recorder.test(item.cell, name, files, item.runs[-1], item.failing.get(name, ""))
+                recorder.record_test(item.cell, name, files, item.runs[-1], item.failing.get(name, ""))
     systems = {item.cell.system for item in declared.cells}
     own = declared.tree.ruleset.round
     return Adoption(own, declared.text, len(declared.cells), len(systems), tuple(taken), left_out)
@@ -251,7 +251,7 @@ def import_runs(
         with refuse_vanished(folder):
             found = find_runs(folder, user_conf, results)
             recorder.require(chosen, found)
-            return chosen, tuple(item for run in found for item in recorder.run(chosen, run))
+            return chosen, tuple(item for run in found for item in recorder.record_run(chosen, run))
 
 
 class DueSteps(NamedTuple):
@@ -333,17 +333,17 @@ def _refuse_others(paths: RepositoryPaths, target: Path) -> None:
         raise SpecError([refuse_link(make_written_name(target, paths.root))])
     others = [p for p in paths.specs.glob("**/*") if p.suffix in (".yaml", ".yml") and not p.name.startswith(".")]
     if found := sorted(path for path in others if path != target):
-        raise _has_specs([*found, *([target] if target.exists() else [])])
+        raise _make_specs_error([*found, *([target] if target.exists() else [])])
 
 
 def _refuse_another(target: Path, text: str) -> None:
     """Check an existing spec. The spec is written last: one with exactly this text comes from an adoption that was
     killed in its last moments, or whose report was lost."""
     if target.exists() and target.read_bytes() != text.encode():
-        raise _has_specs([target])
+        raise _make_specs_error([target])
 
 
-def _has_specs(paths: list[Path]) -> RepositoryError:
+def _make_specs_error(paths: list[Path]) -> RepositoryError:
     return RepositoryError(
         f"this repository already has specs: {', '.join(p.name for p in paths[:4])}",
         fix="adopt in an empty repository: mkdir DIR && cd DIR && git init, then adopt; nothing was written",

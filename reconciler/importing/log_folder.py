@@ -89,7 +89,7 @@ class LoadgenRun(Struct, frozen=True):
         return self.detail.read_bytes()
 
     def make_run(self, resource: Resource, detail: Detail, context: ImportContext) -> Import:
-        values = detail.values()
+        values = detail.collect_values()
         asked = find_asked_elsewhere(values, self.mode)
         differing = find_contradictions(self.log, asked)
         if differing:
@@ -183,28 +183,28 @@ def find_runs(folder: Path, user_conf: Path | None) -> tuple[LoadgenRun, ...]:
 
 def read_cell(cell: TakenCell, files: CellFiles, rules: BenchmarkRules) -> TakenCell:
     """Read a cell, with the settings that a spec must declare, from its performance log."""
-    runs, problems = _runs(files)
+    runs, problems = _find_cell_runs(files)
     settings: dict[str, Any] = {}
     performance = next((run for run in runs if run.mode == "performance"), None)
     if performance is not None:
         key = str(rules.get_value("model_key", cell.cell.scenario) or "*")
         settings = read_logged_settings(performance.log, files.user_conf.value, key)
-    tests = {name: dict(_files(folder.path)) for name, folder in files.tests.items()}
-    power = _power(files.results.path / "performance")
+    tests = {name: dict(_walk(folder.path)) for name, folder in files.tests.items()}
+    power = _find_power_files(files.results.path / "performance")
     return replace(cell, settings=settings, runs=tuple(runs), tests=tests, problems=tuple(problems), power=power)
 
 
-def _power(performance: Path) -> dict[str, Path]:
+def _find_power_files(performance: Path) -> dict[str, Path]:
     """Find the files of a power session: its own folders, and all files that LoadGen and the session left in the
     measured run."""
     if not (performance / "power").is_dir():
         return {}
     return {
-        f"{part}/{name}": path for part in ("power", "ranging", "run_1") for name, path in _files(performance / part)
+        f"{part}/{name}": path for part in ("power", "ranging", "run_1") for name, path in _walk(performance / part)
     }
 
 
-def _runs(files: CellFiles) -> tuple[list[LoadgenRun], list[str]]:
+def _find_cell_runs(files: CellFiles) -> tuple[list[LoadgenRun], list[str]]:
     runs, problems = [], []
     conf = files.measurements_folder.path / "user.conf"
     for part in (files.accuracy, files.performance):
@@ -220,7 +220,7 @@ def _runs(files: CellFiles) -> tuple[list[LoadgenRun], list[str]]:
     return runs, problems
 
 
-def _files(folder: Path) -> Iterator[tuple[str, Path]]:
+def _walk(folder: Path) -> Iterator[tuple[str, Path]]:
     for path in sorted(walk_files(folder)) if folder.is_dir() else ():
         if path.is_file() and not path.is_symlink():
             yield path.relative_to(folder).as_posix(), path
@@ -231,15 +231,15 @@ def find_run(path: Path, user_conf: Path | None = None, *, tests: bool = False, 
     test's run too. Raises LogError for none or several, no summary, an audit, an unfinished run, or logs of different
     runs."""
     refuse_special(path)
-    folder = _folder(path, below=below)
+    folder = _find_log_folder(path, below=below)
     log = parse_detail((folder / DETAIL).read_bytes(), str(folder / DETAIL))
     if log.audit is not None and not tests:
         raise LogError(
             f"{folder / DETAIL}:{log.audit.line}: the run used an audit.config and is a compliance test",
             fix="pass the folder of the performance or accuracy run, or omit --cell",
         )
-    mode = _mode(log, folder)
-    _same_run(log, folder)
+    mode = _check_mode(log, folder)
+    _check_same_run(log, folder)
     conf = user_conf or next((c for f in (folder, path) if (c := f / "user.conf").is_file()), None)
     if mode == "performance":
         return LoadgenRun(folder, log, mode, conf)
@@ -248,7 +248,7 @@ def find_run(path: Path, user_conf: Path | None = None, *, tests: bool = False, 
         fix = "import the original folder; truncated logs need accuracy.txt with its hash line in the same folder"
         raise LogError(f"{folder} has no {ACCURACY_LOG}, which an accuracy run needs", fix=fix)
     found = text if text.is_file() else None
-    return LoadgenRun(folder, log, mode, conf, found, _original(accuracy_log, found))
+    return LoadgenRun(folder, log, mode, conf, found, _read_original_hash(accuracy_log, found))
 
 
 @contextmanager
@@ -272,7 +272,7 @@ def refuse_special(path: Path) -> None:
         )
 
 
-def _folder(path: Path, *, below: bool) -> Path:
+def _find_log_folder(path: Path, *, below: bool) -> Path:
     if not path.is_dir():
         raise LogError(f"{path}: no such folder", fix="pass the folder with LoadGen's logs")
     found = sorted({file.parent for file in (path.rglob if below else path.glob)(f"*{DETAIL}")})
@@ -292,7 +292,7 @@ def _folder(path: Path, *, below: bool) -> Path:
     return found[0]
 
 
-def _mode(log: DetailLog, folder: Path) -> str:
+def _check_mode(log: DetailLog, folder: Path) -> str:
     if log.mode not in MODES:
         fix = "a submission needs one PerformanceOnly and one AccuracyOnly run, each in its own folder"
         raise LogError(f"{folder}: LoadGen ran in mode {log.mode or 'unknown'}", fix=fix)
@@ -303,7 +303,7 @@ def _mode(log: DetailLog, folder: Path) -> str:
     return MODES[log.mode]
 
 
-def _same_run(log: DetailLog, folder: Path) -> None:
+def _check_same_run(log: DetailLog, folder: Path) -> None:
     """Check the values that both logs contain, which reveal another run's summary."""
     summary = parse_summary((folder / SUMMARY).read_bytes(), SUMMARY)
     stated = {"Scenario": log.scenario, "Mode": log.mode, "Result is": log.validity}
@@ -318,7 +318,7 @@ def _same_run(log: DetailLog, folder: Path) -> None:
             )
 
 
-def _original(log: Path, text: Path | None) -> str:
+def _read_original_hash(log: Path, text: Path | None) -> str:
     """Return the hash line of a truncated log's accuracy.txt; "" for a complete log."""
     if log.stat().st_size >= _ENDS or not is_truncated(log.read_bytes()):
         return ""

@@ -69,24 +69,24 @@ class LogTree(Struct):
             raise LogError(f"no {DETAIL} found in these folders", fix="pass the folders with LoadGen's logs")
         runs: list[tuple[str, Path, LoadgenRun]] = []
         for log in logs:
-            with self._refusing(log):
+            with self._record_refusal(log):
                 run = find_run(log.parent, tests=True, below=False)
                 runs.append((str(run.log.started or ""), log, run))
         taken: dict[Cell, tuple[TakenRecord, ...]] = {}
         for _, log, run in sorted(runs, key=lambda item: item[:2]):
-            with self._refusing(log):
+            with self._record_refusal(log):
                 at = self._find_address(log, run)
                 if self._is_copy(log, run, at):
                     continue
                 assert at.cell is not None
                 conf = run.user_conf or self._find_conf(at.cell, run)
                 test = at.part if at.kind is Kind.COMPLIANCE_TEST else ""
-                found = self.recorder.run(at.cell, replace(run, user_conf=conf), test)
+                found = self.recorder.record_run(at.cell, replace(run, user_conf=conf), test)
                 taken[at.cell] = (*taken.get(at.cell, ()), *found)
         return ImportedTree(taken, tuple(self.refused[log] for log in logs if log in self.refused))
 
     @contextmanager
-    def _refusing(self, log: Path) -> Iterator[None]:
+    def _record_refusal(self, log: Path) -> Iterator[None]:
         try:
             with refuse_vanished(log.parent):
                 yield
@@ -117,7 +117,7 @@ class LogTree(Struct):
         raise LogError(f"{log}: {why}: {names}", fix=_ALONE)
 
     def _agrees(self, at: Address, run: LoadgenRun) -> bool:
-        asked = find_asked_elsewhere(self.recorder.desired.detail(at).values(), run.mode)
+        asked = find_asked_elsewhere(self.recorder.desired.detail(at).collect_values(), run.mode)
         return not find_contradictions(run.log, asked)
 
     def _list_addresses(self, log: Path, run: LoadgenRun) -> Iterator[Address]:
@@ -144,9 +144,9 @@ class LogTree(Struct):
     def _list_cells(self, log: Path, run: LoadgenRun) -> list[Cell]:
         """Return the cells that its folders are named after. Raises LogError if there are none."""
         parts = log.absolute().parent.parts
-        plain = [_plain(part) for part in parts]
+        plain = [_simplify(part) for part in parts]
         scenario = self._find_scenario(log, run, parts)
-        systems = _select_deepest(plain, {cell: frozenset({_plain(cell.system)}) for cell in self.cells})
+        systems = _select_deepest(plain, {cell: frozenset({_simplify(cell.system)}) for cell in self.cells})
         if not systems:
             declared = ", ".join(sorted({cell.system for cell in self.cells}))
             raise LogError(f"{log}: no folder in its path matches a declared system ({declared})", fix=_ALONE)
@@ -189,8 +189,8 @@ class LogTree(Struct):
             detail = self.recorder.desired.detail(RunAddress(cell, PERFORMANCE).address)
             template = PurePath(detail.settings.get_text(_CONF_AT)).parts
             own = (before for before, part in pairwise(template) if part == "{scenario}")
-            official, key = detail.settings.official, str(detail.values().get("model_key", ""))
-            self.names[cell] = frozenset(_plain(name) for name in (cell.benchmark, official, key, *own) if name)
+            official, key = detail.settings.official, str(detail.collect_values().get("model_key", ""))
+            self.names[cell] = frozenset(_simplify(name) for name in (cell.benchmark, official, key, *own) if name)
         return self.names[cell]
 
     def _find_conf(self, cell: Cell, run: LoadgenRun) -> Path | None:
@@ -211,5 +211,5 @@ def _select_deepest(parts: Sequence[str], names: Mapping[Cell, frozenset[str]]) 
     return []
 
 
-def _plain(name: str) -> str:
+def _simplify(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.lower())

@@ -98,7 +98,7 @@ def _take(tree: Survey, places: tuple[SubmitterPlace, ...], unreadable: Mapping[
         files = SubmitterFiles(place)
         for name in place.list_systems():
             system = files.read_system(name)
-            if _touched(place.path / "systems", unreadable):
+            if _list_unreadable(place.path / "systems", unreadable):
                 continue
             if system.read.value is None or not system.category:
                 why = system.read.problem or ("there is none" if system.read.value is None else "no known system_type")
@@ -106,12 +106,12 @@ def _take(tree: Survey, places: tuple[SubmitterPlace, ...], unreadable: Mapping[
                 continue
             systems[name] = {**systems.get(name, {}), **system.read.value.values}
             for benchmark in place.list_benchmarks(name):
-                cells += _cells(tree, files, system, benchmark, unreadable)
+                cells += _read_cells(tree, files, system, benchmark, unreadable)
     return TakenTree(
         places[0].submitter,
         tree.ruleset,
         {f"{place.division}/{place.submitter}": place.path for place in places},
-        _with_sources(cells),
+        _mark_inferred_cells(cells),
         tuple(problems),
         unreadable=unreadable,
         places=places,
@@ -120,18 +120,18 @@ def _take(tree: Survey, places: tuple[SubmitterPlace, ...], unreadable: Mapping[
     )
 
 
-def _cells(
+def _read_cells(
     tree: Survey, files: SubmitterFiles, system: SystemFile, benchmark: str, unreadable: Mapping[Path, str]
 ) -> Iterator[TakenCell]:
     official = tree.find_official_name(files, benchmark)
     for place in files.place.list_scenario_folders(system.name, benchmark):
         cell = CellFiles(files.place, place)
         read = (cell.results, cell.measurements_folder, cell.compliance_folder)
-        if found := next((entry for folder in read for entry in _touched(folder.path, unreadable)), None):
+        if found := next((entry for folder in read for entry in _list_unreadable(folder.path, unreadable)), None):
             yield TakenCell(place.cell, official, {}, {}, problems=(f"{found} is {unreadable[found]}",))
         else:
             view = tree.make_view(files.place, place, system, official)
-            taken = _cell(view.files, official, tree.ruleset)
+            taken = _read_cell(view.files, official, tree.ruleset)
             readme = view.files.read_text(view.files.measurements_folder, README).value or ""
             listed = read_requirements(readme)
             yield replace(taken, rehearsal=view.rehearsal, failing=_find_failing(view), requirements=listed)
@@ -147,42 +147,43 @@ def _find_failing(view: CellView) -> dict[str, str]:
     return found
 
 
-def _touched(folder: Path, unreadable: Mapping[Path, str]) -> list[Path]:
+def _list_unreadable(folder: Path, unreadable: Mapping[Path, str]) -> list[Path]:
     """List special entries at, above or below a folder."""
     return [path for path in unreadable if path.is_relative_to(folder) or folder.is_relative_to(path)]
 
 
-def _cell(files: CellFiles, official: str, ruleset: Ruleset) -> TakenCell:
+def _read_cell(files: CellFiles, official: str, ruleset: Ruleset) -> TakenCell:
     cell, rules = files.place.cell, ruleset.find_benchmark(official)
     read = files.measurements.value
-    measured = {str(name): _text(value) for name, value in read.values.items()} if read else {}
+    stated = read.values if read else {}
+    measured = {str(name): "" if value is None else str(value) for name, value in stated.items()}
     own = TakenCell(cell, official, {}, measured)
     if rules is None:
         return replace(own, problems=(f"round {ruleset.round} has no such benchmark",))
     return find_cell_reader(files).read_cell(own, files, rules)
 
 
-def _with_sources(cells: list[TakenCell]) -> tuple[TakenCell, ...]:
+def _mark_inferred_cells(cells: list[TakenCell]) -> tuple[TakenCell, ...]:
     """Mark a cell with another scenario's logs as inferred from that scenario's cell, if that cell exists and has the
     same logs."""
     by_cell = {item.cell: item for item in cells}
-    return tuple(_with_source(item, by_cell) for item in sorted(cells, key=lambda item: item.cell))
+    return tuple(_mark_inferred(item, by_cell) for item in sorted(cells, key=lambda item: item.cell))
 
 
-def _with_source(item: TakenCell, by_cell: Mapping[Cell, TakenCell]) -> TakenCell:
+def _mark_inferred(item: TakenCell, by_cell: Mapping[Cell, TakenCell]) -> TakenCell:
     logged = {run.logged_scenario for run in item.runs} - {""}
     if not logged or logged == {name_loadgen_scenario(item.cell.scenario)}:
         return item
     cell = item.cell
     source = Cell(cell.division, cell.system, cell.benchmark, sorted(logged)[0])
     other = by_cell.get(source)
-    if other is None or _details(other) != _details(item):
+    if other is None or _read_details(other) != _read_details(item):
         why = f"its logs are for {', '.join(sorted(logged))}, but {source} has different ones"
         return replace(item, runs=(), problems=(*item.problems, why))
     return replace(item, source=source, settings={}, runs=())
 
 
-def _details(item: TakenCell) -> list[bytes]:
+def _read_details(item: TakenCell) -> list[bytes]:
     return [run.read_log() for run in item.runs]
 
 
@@ -193,7 +194,3 @@ def collect_cell_settings(item: TakenCell, ruleset: Ruleset) -> dict[str, Any]:
     names = list_settings("performance", item.cell.scenario)
     stated = {name: item.settings[name] for name in names if name in item.settings}
     return {n: v for n, v in stated.items() if n not in ruled or str(ruled[n].value) != str(v)}
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ("" if value is None else str(value))

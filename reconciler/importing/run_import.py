@@ -98,8 +98,8 @@ def redeclare(record: Record, upstream: Mapping[str, str], context: ImportContex
     marks = tuple(mark for mark in record.marks if not mark.startswith(UNKNOWN))
     return replace(
         record,
-        facts={**facts, **_facts(declared)},
-        marks=(*marks, *_unknown(record.address.kind, declared)),
+        facts={**facts, **_make_facts(declared)},
+        marks=(*marks, *_list_unknown_marks(record.address.kind, declared)),
         values={**record.values, "imported": {"declared": declared}},
         upstream={**record.upstream, **upstream},
         spec=context.spec,
@@ -130,24 +130,24 @@ def make_record(
         inputs={
             i.name: RecordedInput(canonicalise(i.value), str(i.origin)) for i in detail.inputs if i.value is not None
         },
-        facts=_facts(context.declared)
+        facts=_make_facts(context.declared)
         | ({made.fact: RecordedFact(made.version, Role.EVIDENCE)} if made.version else {}),
         values={**values, "imported": {**values.get("imported", {}), "declared": dict(context.declared)}},
         upstream=upstream,
         spec=context.spec,
         dirty=context.dirty,
-        marks=(*sorted({*detail.marks, IMPORTED}), *_unknown(resource.kind, context.declared)),
+        marks=(*sorted({*detail.marks, IMPORTED}), *_list_unknown_marks(resource.kind, context.declared)),
         tool=context.tool,
     )
 
 
-def _facts(declared: Mapping[str, str]) -> dict[str, RecordedFact]:
+def _make_facts(declared: Mapping[str, str]) -> dict[str, RecordedFact]:
     return {
         f"declared.{name}": RecordedFact(value, Role.NOTE if name in _NOTES else Role.EVIDENCE)
         for name, value in sorted(declared.items())
     }
 
 
-def _unknown(kind: Kind, declared: Mapping[str, str]) -> Iterator[str]:
+def _list_unknown_marks(kind: Kind, declared: Mapping[str, str]) -> Iterator[str]:
     if kind in (Kind.RUN, Kind.SCORE, Kind.COMPLIANCE_TEST):
         yield from (f"{UNKNOWN}{name}" for name in UNKNOWABLE if name not in declared)

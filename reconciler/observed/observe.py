@@ -263,7 +263,7 @@ def find_wrong_loadgen(
     drives_loadgen = address.is_run and detail.settings.results == USUAL and COMMAND not in detail.locations
     if system is None or not drives_loadgen:
         return None
-    values, fix = detail.values(), explain_install(submission.round)
+    values, fix = detail.collect_values(), explain_install(submission.round)
     if missing := explain_missing_settings(values, str(values["mode"]), (installed or {}).get("mlcommons-loadgen", "")):
         return Obstacle(missing, fix)
     conf = carried() if system.runs_here and not system.launcher.python else None

@@ -299,7 +299,7 @@ def _find_last(look: PlanSnapshot, cell: Cell) -> dict[str, Any] | None:
 
 
 def _report_history(past: RecordHistory, cell: Cell) -> dict[str, Any]:
-    steps = [{**convert_plain_value(step), "change": step.change} for step in past.steps(cell)]
+    steps = [{**convert_plain_value(step), "change": step.change} for step in past.list_steps(cell)]
     return render_document("history", cell=cell, results=past.list_measured(cell), steps=steps)
 
 

@@ -65,7 +65,7 @@ def predict_first(detail: Detail, formula: Formula) -> float | None:
     """Predict a run without history."""
     from reconciler.loadgen.settings import TARGETS, name_loadgen_scenario, read_min_duration
 
-    values = detail.values()
+    values = detail.collect_values()
     seconds = formula(detail.settings, values)
     declared = any(item.name in TARGETS and item.origin.line for item in detail.inputs)
     if seconds is not None and not declared and name_loadgen_scenario(str(values["scenario"])) != _PACED:

@@ -305,7 +305,7 @@ def make_plan_of(
         found = find_obstacle(address, locations, paths.root, installed, desired.submission.round)
         if found is None and address.kind in (Kind.MODEL, Kind.DATASET):
             location = locations.get(f"{str(address.kind).lower()}.path", "")
-            declared = desired.detail(address).values().get("source")
+            declared = desired.detail(address).collect_values().get("source")
             found = find_wrong_source(address.kind, location, declared, paths.root, source_digest)
         if found is None:
             found = find_wrong_loadgen(desired, address, carried, installed)
@@ -343,7 +343,7 @@ def find_self_changed(
 ) -> tuple[str, str] | None:
     """Return why a step is not repeated, and the fix, if only runs that changed their own code have made it due."""
     detail = desired.detail(change.address)
-    last = recorded.find_self_changed(change.address, str(detail.values().get(CODE)))
+    last = recorded.find_self_changed(change.address, str(detail.collect_values().get(CODE)))
     if last is None or change.reason is Reason.FORCED:
         return None
     try:

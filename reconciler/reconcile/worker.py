@@ -23,7 +23,7 @@ from reconciler.execute.child import Detached
 from reconciler.execute.executors.executor import AttemptTransport, read_handle
 from reconciler.execute.executors.table import Executors
 from reconciler.execute.outcome import Event, Message, Outcome, Status, StepsDue
-from reconciler.execute.parallel_executor import ParallelExecutor, spreads
+from reconciler.execute.parallel_executor import ParallelExecutor, has_remote_steps
 from reconciler.execute.perform import AttemptContext, Check, Finished, keep_code
 from reconciler.execute.plan_executor import PlanExecutor
 from reconciler.execute.record_clock import RecordClock
@@ -208,7 +208,7 @@ class Worker(Struct, dict=True):
 
     @cached_property
     def executors(self) -> Executors:
-        return Executors.for_paths(self.paths, self.transport)
+        return Executors.make(self.paths, self.transport)
 
     @cached_property
     def stamps(self) -> DigestCache:
@@ -259,7 +259,7 @@ class Worker(Struct, dict=True):
                 did |= self.restore(step, result.tree)
         executor = self.make_executor(result)
         side_by_side = None
-        if spreads(executor, plan):
+        if has_remote_steps(executor, plan):
             options = self.options
             side_by_side = ParallelExecutor(executor, options.jobs, options.detach, options.detach or options.attach)
         if due := executor.list_due(plan):
@@ -282,7 +282,7 @@ class Worker(Struct, dict=True):
     def make_executor(self, result: PlanResult) -> PlanExecutor:
         from reconciler.storage import git
 
-        self.order.know(result.recorded)
+        self.order.learn(result.recorded)
         if self.transport is not None:
             self.transport.declare(result.desired.submission, self.wall.date())
         systems, reached = result.desired.submission.systems, read_probed_nodes(self.paths)

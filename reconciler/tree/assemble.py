@@ -220,11 +220,11 @@ class Assembly(Struct, frozen=True):
                 continue
             timed = self.load_record(chosen[cell].performance)
             if (code, benchmark) not in unpacked:
-                ref = _refs(timed)[CODE_ARCHIVE]
+                ref = _make_refs(timed)[CODE_ARCHIVE]
                 unpacked[code, benchmark] = self._unpack(cell, ref, submission.excluded_code.get(benchmark, ()))
             files, excluded = unpacked[code, benchmark]
             settings = self.desired.detail(Address(Kind.RESULT, str(cell))).settings
-            settings = _measured_with(settings, self.accepted.get(cell))
+            settings = _apply_acceptance(settings, self.accepted.get(cell))
             yield CellCode(
                 cell=cell,
                 official=settings.official or benchmark,
@@ -237,7 +237,7 @@ class Assembly(Struct, frozen=True):
                 places=_list_places(settings),
                 extras=list_extras(settings),
                 digests=_list_digests(timed, self.desired, self.accepted.get(cell)),
-                lists_software=REQUIREMENTS in _refs(timed),
+                lists_software=REQUIREMENTS in _make_refs(timed),
             )
 
     def _unpack(self, cell: Cell, ref: LogRef, patterns: Collection[str]) -> tuple[Files, int]:
@@ -257,13 +257,13 @@ class Assembly(Struct, frozen=True):
         folder = submission.documents_folder
         found = sources.list_files([folder]) if folder else {}
         if calibration := submission.calibration:
-            found[CALIBRATION] = sources.choose(calibration, "documents.calibration")
+            found[CALIBRATION] = sources.read_document(calibration, "documents.calibration")
         if bandwidth := submission.bandwidth:
             name = f"documentation/bandwidth{PurePosixPath(bandwidth).suffix}"
-            found[name] = sources.choose(bandwidth, "documents.bandwidth")
+            found[name] = sources.read_document(bandwidth, "documents.bandwidth")
         if log := submission.checker_log:
             with contextlib.suppress(ReconcilerError):  # a later check of the tree writes it if it is missing
-                found[f"results/{CHECKER_LOG}"] = sources.choose(log, "documents.checker_log")
+                found[f"results/{CHECKER_LOG}"] = sources.read_document(log, "documents.checker_log")
         return found
 
     def _derive_calibration(self) -> dict[str, bytes]:
@@ -301,8 +301,8 @@ class Assembly(Struct, frozen=True):
         return self.load_record(model) if model else None
 
     def _assemble_system(self, name: str, division: str, system: SystemSettings) -> SystemContent:
-        original = self.sources.choose(system.original, f"original of {name}") if system.original else b""
-        nameplate = self.sources.choose(system.nameplate, f"nameplate of {name}") if system.nameplate else b""
+        original = self.sources.read_document(system.original, f"original of {name}") if system.original else b""
+        nameplate = self.sources.read_document(system.nameplate, f"nameplate of {name}") if system.nameplate else b""
         # The nodes do not depend on the order in which they were written.
         nodes = group_node_types(dict(sorted(system.values.items())))
         return SystemContent(
@@ -312,30 +312,30 @@ class Assembly(Struct, frozen=True):
     def _assemble_cell(self, cell: Cell) -> CellContent:
         records = self.chosen[cell]
         timed = self.load_record(records.performance)
-        performance = _refs(timed)
-        accuracy, score = map(_refs, map(self.load_record, (records.accuracy, records.score)))
+        performance = _make_refs(timed)
+        accuracy, score = map(_make_refs, map(self.load_record, (records.accuracy, records.score)))
         form, program = find_recorded_format(timed), find_program_of_division(cell.division)
         shown = form.SHOWN
         result = Address(Kind.RESULT, str(cell))
-        source = _source(self.desired, result)
-        settings = _measured_with(self.desired.detail(result).settings, self.accepted.get(source or cell))
+        source = _find_source(self.desired, result)
+        settings = _apply_acceptance(self.desired.detail(result).settings, self.accepted.get(source or cell))
         run = self.desired.detail(Address(Kind.RESULT, str(source))).settings if source else settings
-        run = _measured_with(run, self.accepted.get(source or cell))
+        run = _apply_acceptance(run, self.accepted.get(source or cell))
         point = None
         if program:
             point = load_program(program).describe_point(settings, performance, accuracy, self.load_bytes)
         return CellContent(
             cell=cell,
             official=settings.official or cell.benchmark,
-            measurements=_measurements(settings),
-            settings=_shown(run, adopted=IMPORTED in timed.marks and REQUIREMENTS in performance),
+            measurements=_collect_measurements(settings),
+            settings=_list_shown_settings(run, adopted=IMPORTED in timed.marks and REQUIREMENTS in performance),
             user_conf=performance[shown.user_conf] if shown.user_conf else None,
             performance={name: performance[name] for name in shown.performance},
-            accuracy={name: accuracy[name] for name in shown.accuracy} | _list_shown(score),
+            accuracy={name: accuracy[name] for name in shown.accuracy} | _list_shown_files(score),
             accuracy_log=AccuracyLog(accuracy[shown.answers], accuracy[shown.answers_shown]) if shown.answers else None,
             # Preserve every byte of a text, even if it is not UTF-8.
             accuracy_text=self.load_bytes(score[shown.score]).decode("utf-8", "surrogateescape") if shown.score else "",
-            compliance={**self._collect_tests(records), **_brought_tests(performance, shown.tests)},
+            compliance={**self._collect_tests(records), **_find_included_tests(performance, shown.tests)},
             configuration=performance[shown.configuration] if shown.configuration else None,
             format=form.NAME,
             code=describe_code(settings),
@@ -363,8 +363,10 @@ class Assembly(Struct, frozen=True):
         verdicts = dict(records.verdicts)
         found: dict[str, Files] = {}
         for name, identity in records.tests:
-            run = _refs(self.load_record(identity))
-            found[name] = audit_files(name, run, _refs(self.load_record(verdicts[name]))) if name in verdicts else run
+            run = _make_refs(self.load_record(identity))
+            found[name] = (
+                audit_files(name, run, _make_refs(self.load_record(verdicts[name]))) if name in verdicts else run
+            )
         return found
 
 
@@ -481,23 +483,23 @@ def _list_digests(timed: Record, desired: Desired, acceptance: Acceptance | None
     return found
 
 
-def _shown(settings: CellSettings, *, adopted: bool) -> dict[str, str]:
+def _list_shown_settings(settings: CellSettings, *, adopted: bool) -> dict[str, str]:
     """``adopted``: the run comes from a tree that we rendered, whose list of software has the version that the spec now
     declares."""
     found = {name: str(value) for name, value in sorted(settings.values.items()) if name.startswith(_SHOWN)}
     return {name: value for name, value in found.items() if not (adopted and name == "engine.version")}
 
 
-def _refs(record: Record) -> dict[str, LogRef]:
+def _make_refs(record: Record) -> dict[str, LogRef]:
     return {a.name: LogRef(a.sha256, a.size) for a in record.artifacts}
 
 
-def _list_shown(score: Mapping[str, LogRef]) -> dict[str, LogRef]:
+def _list_shown_files(score: Mapping[str, LogRef]) -> dict[str, LogRef]:
     """List the files in a score's folders: answers that the round requires, such as images."""
     return {name: file for name, file in score.items() if "/" in name}
 
 
-def _measured_with(settings: CellSettings, acceptance: Acceptance | None) -> CellSettings:
+def _apply_acceptance(settings: CellSettings, acceptance: Acceptance | None) -> CellSettings:
     """Return the settings of the published runs, even if the spec has changed since."""
     if acceptance is None:
         return settings
@@ -505,7 +507,7 @@ def _measured_with(settings: CellSettings, acceptance: Acceptance | None) -> Cel
     return CellSettings({n: value for n, value in {**settings.values, **before}.items() if value is not None})
 
 
-def _brought_tests(performance: Mapping[str, LogRef], folder: str) -> dict[str, Files]:
+def _find_included_tests(performance: Mapping[str, LogRef], folder: str) -> dict[str, Files]:
     """List the tests included in a performance run: their verdicts, which the checker reads."""
     if not folder:
         return {}
@@ -514,7 +516,7 @@ def _brought_tests(performance: Mapping[str, LogRef], folder: str) -> dict[str, 
     return {folder: verdicts} if verdicts else {}
 
 
-def _source(desired: Desired, result: Address) -> Cell | None:
+def _find_source(desired: Desired, result: Address) -> Cell | None:
     """Return the cell that a result is inferred from: the one whose runs it uses."""
     found = next((a.cell for a in desired.by_address[result].upstream if a.cell is not None), None)
     return None if found == result.cell else found
@@ -534,7 +536,7 @@ def describe_code(settings: CellSettings) -> str:
     return f"`harness.benchmarks.{benchmark.module}` of mlperf-reconciler"
 
 
-def _measurements(settings: CellSettings) -> dict[str, Any]:
+def _collect_measurements(settings: CellSettings) -> dict[str, Any]:
     """Return the declared fields, which override those derived from the settings."""
     path = settings.model_path
     own = {

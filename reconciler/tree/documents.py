@@ -30,7 +30,7 @@ def collect_system_fields(system: SystemContent, submitter: str, ruleset: Rulese
         declared["is_network"] = "true"
     mandatory = [field.name for field in ruleset.system_fields]
     rest = sorted(set(declared) - set(mandatory))
-    return {name: _text(declared.get(name, "")) for name in [*mandatory, *rest]}
+    return {name: _format_field(declared.get(name, "")) for name in [*mandatory, *rest]}
 
 
 def render_description(system: SystemContent, submitter: str, ruleset: Ruleset) -> bytes:
@@ -65,7 +65,7 @@ def collect_measurements_fields(measurements: Mapping[str, Any], ruleset: Rulese
     """Return the round's mandatory fields in its order, "" if not declared, then the rest by name."""
     mandatory = list(ruleset.measurements_fields)
     rest = sorted(set(measurements) - set(mandatory))
-    return {name: _text(measurements.get(name, "")) for name in [*mandatory, *rest]}
+    return {name: _format_field(measurements.get(name, "")) for name in [*mandatory, *rest]}
 
 
 def encode_json(document: Mapping[str, Any]) -> bytes:
@@ -124,7 +124,7 @@ The first command names every setting and where it was set, the second says what
 
 ## Settings
 
-{_table(content.settings)}{_render_requirements(content.requirements)}"""
+{_render_table(content.settings)}{_render_requirements(content.requirements)}"""
     return text.encode()
 
 
@@ -169,18 +169,18 @@ def render_source_readme(benchmark: str, notes: tuple[str, ...]) -> bytes:
     return f"# Code of {benchmark}\n\n{body}".encode()
 
 
-def _table(settings: Mapping[str, str]) -> str:
+def _render_table(settings: Mapping[str, str]) -> str:
     if not settings:
         return "None were recorded.\n"
-    rows = "".join(f"| `{name}` | {_cell_text(settings[name])} |\n" for name in sorted(settings))
+    rows = "".join(f"| `{name}` | {_escape_cell(settings[name])} |\n" for name in sorted(settings))
     return f"| setting | value |\n|---|---|\n{rows}"
 
 
-def _cell_text(value: str) -> str:
+def _escape_cell(value: str) -> str:
     return " ".join(str(value).replace("|", "\\|").split())
 
 
-def _text(value: Any) -> Any:
+def _format_field(value: Any) -> Any:
     """Return nonzero counts as numbers and everything else as text, since the checkers treat the number 0 as an empty
     field."""
     if isinstance(value, bool):

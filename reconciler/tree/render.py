@@ -161,7 +161,7 @@ def _render_version(folder: str, version: _Version, published: Collection[str]) 
         "Put model and dataset where the spec names them, and measure:",
         "",
         "```sh",
-        *(f"reconcile apply {_select(cell.cell)}" for cell in cells),
+        *(f"reconcile apply {_format_selection(cell.cell)}" for cell in cells),
         "```",
     ]
     if any(name.startswith("harness/") for name in version.files):
@@ -202,14 +202,14 @@ def _render_copies(version: _Version, published: Collection[str]) -> Iterator[st
         if any(other in place.parents for other in done):
             continue
         if at in alone:
-            yield _copy(version.prefix + alone[at], str(place.parent))
+            yield _render_copy(version.prefix + alone[at], str(place.parent))
         elif any(name.startswith(part) for name in version.files):
             done.append(place)
             above = version.prefix + part
             there = {name.removeprefix(above) for name in published if name.startswith(above)}
             unneeded = _list_unneeded(there, _select_part(version, at, part, set(alone.values())))
             removed = f" && (cd {_quote(at)} && rm -r {shlex.join(unneeded)})" if unneeded else ""
-            yield f"{_copy(f'{above}.', at)}{removed}"
+            yield f"{_render_copy(f'{above}.', at)}{removed}"
 
 
 def _find_single_file(at: str, part: str, files: Files) -> str:
@@ -217,7 +217,7 @@ def _find_single_file(at: str, part: str, files: Files) -> str:
     return part + place.name if place.suffix and part + place.name in files else ""
 
 
-def _copy(source: str, folder: str) -> str:
+def _render_copy(source: str, folder: str) -> str:
     target = _quote(folder)
     return f'mkdir -p {target} && cp -R "$SRC"/{shlex.quote(source)} {target}/'
 
@@ -286,7 +286,7 @@ def _list_distinct(cells: Sequence[CellCode]) -> list[CellCode]:
     return list({tuple(sorted(cell.digests.items())): cell for cell in reversed(cells)}.values())[::-1]
 
 
-def _select(cell: Cell) -> str:
+def _format_selection(cell: Cell) -> str:
     names = {"division": cell.division, "system": cell.system, "benchmark": cell.benchmark, "scenario": cell.scenario}
     return shlex.join(f"{name}={value}" for name, value in names.items())
 
@@ -368,14 +368,14 @@ def render(submission: SubmissionContent, ruleset: Ruleset) -> Iterator[Rendered
         yield from load_program(ruleset.layout).render(submission, ruleset)
         return
     files: dict[str, Content] = {}
-    for name, content in _files(submission, ruleset):
+    for name, content in _render_files(submission, ruleset):
         if name in files:
             raise ReconcilerError(f"two files claim {name} in the submission tree")
         files[name] = content
     yield from sorted(files.items(), key=lambda item: item[0])
 
 
-def _files(submission: SubmissionContent, ruleset: Ruleset) -> Iterator[Rendered]:
+def _render_files(submission: SubmissionContent, ruleset: Ruleset) -> Iterator[Rendered]:
     layout = LAYOUTS[ruleset.layout]
     for system in submission.systems:
         names = {"division": system.division, "submitter": submission.submitter, "system": system.name}
@@ -383,30 +383,28 @@ def _files(submission: SubmissionContent, ruleset: Ruleset) -> Iterator[Rendered
         if system.nameplate and CAPACITY in ruleset.power_fields:  # earlier rounds do not have the file
             yield make_path(layout.nameplate, **names), system.nameplate
     for content in submission.cells:
-        yield from _cell(content, submission.submitter, layout, ruleset)
+        yield from _render_cell(content, submission.submitter, layout, ruleset)
     for division in sorted({content.cell.division for content in submission.cells}):
-        yield from _division(division, submission, layout, ruleset)
+        yield from _render_division(division, submission, layout, ruleset)
 
 
-def _cell(content: CellContent, submitter: str, layout: Layout, ruleset: Ruleset) -> Iterator[Rendered]:
+def _render_cell(content: CellContent, submitter: str, layout: Layout, ruleset: Ruleset) -> Iterator[Rendered]:
     place = name_folders(content.cell, content.official, ruleset)
     own = {name: str(getattr(place, name)) for name in ("division", "system", "benchmark", "scenario")}
 
     def at(template: str, **names: str) -> str:
         return make_path(template, submitter=submitter, **own, **names)
 
-    yield at(layout.measurements), encode_json(collect_measurements_fields(_marked(content), ruleset))
+    measurements = {**content.measurements, **({REHEARSAL: True} if content.rehearsal else {})}
+    yield at(layout.measurements), encode_json(collect_measurements_fields(measurements, ruleset))
     form = find_rendered_format(content.format)
     yield at(layout.readme), render_cell_readme(content, ruleset, form.DESCRIBED)
     yield from form.render_runs(content, ruleset, layout, at)
 
 
-def _marked(content: CellContent) -> dict[str, Any]:
-    """Add the field that identifies a rehearsal."""
-    return {**content.measurements, **({REHEARSAL: True} if content.rehearsal else {})}
-
-
-def _division(division: str, submission: SubmissionContent, layout: Layout, ruleset: Ruleset) -> Iterator[Rendered]:
+def _render_division(
+    division: str, submission: SubmissionContent, layout: Layout, ruleset: Ruleset
+) -> Iterator[Rendered]:
     """Yield the files that a division has once: code, documents and, in open, the model mapping."""
     names = {"division": division, "submitter": submission.submitter}
     cells = [content for content in submission.cells if content.cell.division == division]
@@ -429,12 +427,12 @@ def _division(division: str, submission: SubmissionContent, layout: Layout, rule
         if name in submission.official_only and not ruleset.binds(division, "accuracy"):
             continue
         yield make_path(layout.document, **names, file=name), document
-    mapping = _model_mapping(cells)
+    mapping = _make_model_mapping(cells)
     if mapping and ruleset.binds(division, "model_mapping"):
         yield make_path(layout.model_mapping, **names), encode_json(mapping)
 
 
-def _model_mapping(cells: list[CellContent]) -> dict[str, str]:
+def _make_model_mapping(cells: list[CellContent]) -> dict[str, str]:
     """Return {folder: official benchmark} for folders with another name."""
     mapping: dict[str, str] = {}
     for content in sorted(cells, key=lambda content: content.cell):
@@ -477,16 +475,18 @@ class LoadGenRuns:
             if name not in _OURS:
                 yield at(layout.accuracy, file=name), log
         _check_size(content.cell, content.accuracy_log, ruleset)
-        text = _hashed(content.accuracy_text, content.accuracy_log.original.sha256)
+        text, digest = content.accuracy_text, content.accuracy_log.original.sha256
+        if parse_accuracy(text, ()).hash != digest:  # that of an import may already have the line
+            text = add_hash(text, digest)
         yield at(layout.accuracy, file=ACCURACY_LOG), content.accuracy_log.kept
         yield at(layout.accuracy, file=ACCURACY_TEXT), text.encode("utf-8", "surrogateescape")
         for test, files in content.compliance.items():
             for name, log in files.items():
                 yield at(layout.compliance, test=test, file=name), log
-        yield from _power(content, layout, at)
+        yield from _render_power(content, layout, at)
 
 
-def _power(content: CellContent, layout: Layout, at: MakePath) -> Iterator[Rendered]:
+def _render_power(content: CellContent, layout: Layout, at: MakePath) -> Iterator[Rendered]:
     """Keep every byte as measured, since a power session lists the digests of its files, including LoadGen's own
     logs."""
     for name, file in content.power.items():
@@ -497,11 +497,6 @@ def _power(content: CellContent, layout: Layout, at: MakePath) -> Iterator[Rende
             problem = f"{content.cell}: {name} of the power measurement is not the log of the published run"
             fix = "publish the run that was measured: `reconcile import` its folder, or take `power` out"
             raise ReconcilerError(problem, fix=fix)
-
-
-def _hashed(text: str, digest: str) -> str:
-    """Add the hash line. An imported accuracy.txt already has it and is not changed."""
-    return text if parse_accuracy(text, ()).hash == digest else add_hash(text, digest)
 
 
 def _check_size(cell: Cell, log: AccuracyLog, ruleset: Ruleset) -> None:

@@ -32,7 +32,7 @@ class Sources(Protocol):
         """Return {name below src/<benchmark>: bytes} of files and folders. The content of a single folder is at the
         top; several folders keep their names."""
 
-    def choose(self, path: str, what: str) -> bytes:
+    def read_document(self, path: str, what: str) -> bytes:
         """Read a single document. ``what`` is its name in the error message."""
 
 
@@ -52,7 +52,7 @@ class DiskSources(Struct, frozen=True):
                 found[target] = _read(file, target)
         return found
 
-    def choose(self, path: str, what: str) -> bytes:
+    def read_document(self, path: str, what: str) -> bytes:
         file = self.root / path
         if not file.is_file():
             fix = "copy the file here, or correct the path in the spec"

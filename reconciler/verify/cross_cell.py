@@ -268,7 +268,7 @@ def _is_named(answers: CachedAnswers, digest: str) -> bool:
     """Return True if the log may have this hash: it is truncated, or complete with an equal hash."""
     if answers.truncated:
         return len(answers.data) >= 2 * _END
-    return len(answers.data) <= _SMALL and digest in answers.own_hashes()
+    return len(answers.data) <= _SMALL and digest in answers.list_own_hashes()
 
 
 def _strip_returns(data: bytes) -> bytes:

@@ -140,7 +140,7 @@ def _find_exchanged(view: CellView, name: str, test: RunView) -> Complaints:
 
 def _read_wanted(view: CellView, name: str) -> Decimal | None:
     """Return the number of answers that the test must log; None if the round does not state it."""
-    return parse_number(view.audit_settings(name).get(_WANTED))
+    return parse_number(view.get_audit_settings(name).get(_WANTED))
 
 
 @rule(
@@ -214,7 +214,7 @@ def verify_test_settings(view: CellView) -> Complaints:
     numbers. A warning, because a file of another round may be left over."""
     for test, run in view.test_views.items() if view.division == "closed" else ():
         own = run.log.audit is not None and shows_marks(run.log, test) is not False
-        settings = view.audit_settings(test) if own else {}
+        settings = view.get_audit_settings(test) if own else {}
         for name in _JUDGED:
             key = f"effective_{name}"
             logged, wanted = read_value(run.log, key), settings.get(name)

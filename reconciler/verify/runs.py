@@ -200,7 +200,7 @@ def verify_seeds(view: CellView) -> Complaints:
     if run is None:
         return
     for other in list_own_runs(view):
-        own = view.audit_settings(other.name)
+        own = view.get_audit_settings(other.name)
         differing = (n for n in run.log.seeds if n not in own and other.log.seeds.get(n) != run.log.seeds[n])
         name = next(differing, "")
         if name:
@@ -217,7 +217,7 @@ def verify_seeds(view: CellView) -> Complaints:
 def _explain_seeds(view: CellView, seeds: Mapping[str, int]) -> str:
     if not any(seeds.values()):
         return "LoadGen used its default seeds, 0: the round's configuration did not apply"
-    settings = ((test, view.audit_settings(test)) for test in view.test_views)
+    settings = ((test, view.get_audit_settings(test)) for test in view.test_views)
     tests = [test for test, own in settings if seeds and all(own.get(name) == seed for name, seed in seeds.items())]
     if tests:
         return f"the seeds of the audit.config of {tests[0]}"
@@ -317,7 +317,7 @@ def verify_nodes(view: CellView) -> Complaints:
         return
     if named.count(_NETWORK_SUT) != nodes:
         yield Complaint(
-            Place(view.system.read.file, view.system.line("number_of_nodes")),
+            Place(view.system.read.file, view.system.get_line("number_of_nodes")),
             f"number_of_nodes {nodes}",
             f"{named.count(_NETWORK_SUT)}, the number of network SUTs in the log",
             cause="a description of another system, or several SUTs on one node",

@@ -78,7 +78,7 @@ def verify_accelerators(view: SystemView) -> Complaints:
     document = view.system.read.value
     if stated is None or nodes is None or document is None:
         return
-    host = view.system.text("host_processor_model_name").casefold()
+    host = view.system.get_text("host_processor_model_name").casefold()
     fitting = {stated, stated * nodes, view.system.get_count("host_processors_per_node"), nodes}
     names = {"the system's name": view.system.name} | {name: str(document.get(name)) for name in _NAMED}
     for whose, text in names.items():
@@ -87,7 +87,7 @@ def verify_accelerators(view: SystemView) -> Complaints:
         if named and not named & fitting:
             amount = " or ".join(map(str, sorted(named)))
             yield Complaint(
-                Place(view.system.read.file, view.system.line("accelerators_per_node")),
+                Place(view.system.read.file, view.system.get_line("accelerators_per_node")),
                 f"{show_count(stated, 'accelerator')} per node, {show_count(nodes, 'node')}",
                 f"{amount}, as {whose} says",
                 cause="a description copied from another system, or a name that counts unused accelerators",
@@ -105,7 +105,7 @@ def verify_accelerators(view: SystemView) -> Complaints:
 def verify_category(view: BenchmarkView) -> Complaints:
     """The round does not have this benchmark for the system's type."""
     if view.submitter.division != "open" and not view.allowed:
-        place = Place(view.system.read.file, view.system.line("system_type"))
+        place = Place(view.system.read.file, view.system.get_line("system_type"))
         found = f"a {view.system.category} system with results of {view.official}"
         wanted = f"a benchmark of {view.ruleset.round} for {view.system.category} systems"
         yield Complaint(place, found, wanted, other=view.place)

@@ -34,7 +34,7 @@ class PointRun(results_folder.FolderRun, frozen=True):
         return points
 
     def make_run(self, resource: Resource, detail: Detail, context: ImportContext) -> Import:
-        asked, files = detail.values(), {name: path.read_bytes() for name, path in self.files.items()}
+        asked, files = detail.collect_values(), {name: path.read_bytes() for name, path in self.files.items()}
         try:
             differing = tuple(points.find_other_point(files, asked, foreign=True))
         except (UnreadablePointError, ValueError, RecursionError) as error:

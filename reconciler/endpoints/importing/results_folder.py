@@ -98,7 +98,7 @@ class EndpointsRun(FolderRun, frozen=True, kw_only=True):
         return endpoints_results
 
     def make_run(self, resource: Resource, detail: Detail, context: ImportContext) -> Import:
-        wanted = detail.values()
+        wanted = detail.collect_values()
         if self.mode == ACCURACY:
             wanted = {name: value for name, value in wanted.items() if name not in SEEDS}
         fix = "change the cell's settings to match, or import results with the declared settings"

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from reconciler.desired.checks import make_cell_problem
-from reconciler.desired.compliance import ASKED, is_asked_for
+from reconciler.desired.compliance import ASKED, list_asked_tests
 from reconciler.endpoints.results.client import SERVICE
 from reconciler.endpoints.spec.curves import SettingProblem, is_elsewhere
 from reconciler.errors import Problem
@@ -179,7 +179,7 @@ def check_cell(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) -> l
     if power := cell.power_path:
         message = "a power measurement needs LoadGen's logs, which the endpoints harness does not write"
         problems.append(make_cell_problem(cell, power, message, "take `power` out"))
-    for test in is_asked_for(cell):
+    for test in list_asked_tests(cell):
         fix = "remove it, and add the test to the harness's configuration (`audit:`)"
         message = f"{test} is part of the endpoints harness's performance run"
         problems.append(make_cell_problem(cell, cell.settings[f"{ASKED}{test}"], message, fix))

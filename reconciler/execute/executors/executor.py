@@ -113,7 +113,7 @@ class Executor(Protocol):
     @property
     def name(self) -> str: ...
 
-    def capacity(self, settings: CellSettings) -> Capacity:
+    def get_capacity(self, settings: CellSettings) -> Capacity:
         """Return the capacity of the machine that these settings describe."""
 
     def submit(self, submission: Submission) -> Handle:

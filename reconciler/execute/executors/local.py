@@ -78,8 +78,8 @@ def _adopt(on: int) -> None:
 def _end(mark: str) -> None:
     ending: dict[int, psutil.Process] = {}
     for _ in range(_ROUNDS):
-        ending |= _marked(mark)
-        ending = {pid: process for pid, process in ending.items() if not _gone(process)}
+        ending |= _find_marked(mark)
+        ending = {pid: process for pid, process in ending.items() if not _has_ended(process)}
         if not ending:
             break
         for process in ending.values():
@@ -89,18 +89,18 @@ def _end(mark: str) -> None:
     _reap_orphans()
 
 
-def _marked(mark: str) -> dict[int, psutil.Process]:
+def _find_marked(mark: str) -> dict[int, psutil.Process]:
     """Return the descendants of this process that carry the mark, with their own descendants, even if those changed
     their environment."""
     found: dict[int, psutil.Process] = {}
-    for process in _below(psutil.Process()):
+    for process in _list_descendants(psutil.Process()):
         with contextlib.suppress(psutil.Error):
             if process.environ().get(MARK) == mark:
-                found |= {each.pid: each for each in (process, *_below(process))}
+                found |= {each.pid: each for each in (process, *_list_descendants(process))}
     return found
 
 
-def _gone(process: psutil.Process) -> bool:
+def _has_ended(process: psutil.Process) -> bool:
     """Return True if the process has ended and, if it was our child, was reaped."""
     try:
         return os.waitpid(process.pid, os.WNOHANG)[0] == process.pid
@@ -117,7 +117,7 @@ def _reap_orphans() -> None:
                 os.waitpid(process.pid, os.WNOHANG)
 
 
-def _below(process: psutil.Process) -> list[psutil.Process]:
+def _list_descendants(process: psutil.Process) -> list[psutil.Process]:
     try:
         return process.children(recursive=True)
     except psutil.Error:
@@ -130,7 +130,7 @@ class LocalExecutor(Struct):
     name: str = "local"
     children: dict[Path, tuple[Child, ExitStack]] = field(default_factory=dict)
 
-    def capacity(self, settings: CellSettings) -> Capacity:  # noqa: ARG002 - the same for every system on this machine
+    def get_capacity(self, settings: CellSettings) -> Capacity:  # noqa: ARG002 - the same for every system on this machine
         """Return a capacity of one timed run at a time."""
         return Capacity("quiet", START)
 
@@ -142,7 +142,7 @@ class LocalExecutor(Struct):
         handle = Handle(self.name, attempt.folder, name_submission(attempt))
         write_handle(handle)
         with ExitStack() as stack:
-            marked = stack.enter_context(_leftovers_ended(request)) if submission.sweeps else {}
+            marked = stack.enter_context(_end_leftovers(request)) if submission.sweeps else {}
             child = Child(
                 build_harness_command(request.verb, path, submission.result),
                 folder=attempt.folder,
@@ -173,7 +173,7 @@ class LocalExecutor(Struct):
 
 
 @contextlib.contextmanager
-def _leftovers_ended(request: FileMessage) -> Iterator[dict[str, str]]:
+def _end_leftovers(request: FileMessage) -> Iterator[dict[str, str]]:
     """Yield the variables that the child's environment must contain for this."""
     if request.has_keeper:
         yield {}
@@ -205,7 +205,7 @@ class LauncherExecutor(LocalExecutor, kw_only=True):
     paths: RepositoryPaths
     name: str = "launcher"
 
-    def capacity(self, settings: CellSettings) -> Capacity:
+    def get_capacity(self, settings: CellSettings) -> Capacity:
         """Return a capacity of one timed run at a time behind one launcher, which may wait in a queue while its cluster
         is busy. Machines that ssh reaches run steps independently of this machine and of each other."""
         lock = f"quiet-{hash_bytes(chr(0).join(settings.launcher.words).encode())[:16]}"

@@ -130,7 +130,7 @@ class QueueExecutor(Struct):
     unheard: set[Path] = field(default_factory=set)
     relays: dict[Path, CounterCopy] = field(default_factory=dict)
 
-    def capacity(self, settings: CellSettings) -> Capacity:
+    def get_capacity(self, settings: CellSettings) -> Capacity:
         machines = settings.get_number(f"{EXECUTOR}.{self.name}.machines") or _MACHINES
         return Capacity("", PATIENCE, f"{self.name} {settings.system}", machines, lasts=True)
 
@@ -153,7 +153,7 @@ class QueueExecutor(Struct):
         kept = Submission(attempt, request, submission.result, ticket=ticket, seconds=submission.seconds)
         self.submitted[handle.folder] = kept
         if not submission.result.exists():
-            self._try(handle)
+            self._try_submit(handle)
         return handle
 
     def _find_transport(self) -> AttemptTransport:
@@ -163,7 +163,7 @@ class QueueExecutor(Struct):
     def _travels(self, handle: Handle) -> bool:
         return self.transport is not None and (handle.folder / TICKET).exists()
 
-    def _try(self, handle: Handle) -> None:
+    def _try_submit(self, handle: Handle) -> None:
         submission = self.submitted[handle.folder]
         try:
             self.queue.submit(submission, handle)
@@ -199,10 +199,10 @@ class QueueExecutor(Struct):
             state = State.QUEUED if handle.folder in self.unheard else State.RUNNING
             return Progressing(state, note=f"{title} does not answer: {error}")
         if job is None and handle.folder in self.unheard:
-            self._try(handle)
+            self._try_submit(handle)
             return Progressing(State.QUEUED, note=f"submitted again after {title} did not answer")
         if job is not None and job.gave_up and handle.folder in self.submitted:
-            self._try(handle)
+            self._try_submit(handle)
             return Progressing(State.QUEUED, note=f"submitted again after {title} found no place for it")
         found = job.describe() if job is not None else Progressing(State.LOST, why=_describe_lost(title))
         return found if found.goes_on else self._await_result(handle, found, title)

@@ -45,8 +45,8 @@ class LoggingExecutor(Struct):
     def name(self) -> str:
         return self.executor.name
 
-    def capacity(self, settings: CellSettings) -> Capacity:
-        return self.executor.capacity(settings)
+    def get_capacity(self, settings: CellSettings) -> Capacity:
+        return self.executor.get_capacity(settings)
 
     def submit(self, submission: Submission) -> Handle:
         handle = self.executor.submit(submission)
@@ -87,7 +87,7 @@ class Executors(Struct, frozen=True):
     by_name: Mapping[str, Executor]
 
     @classmethod
-    def for_paths(cls, paths: RepositoryPaths, transport: AttemptTransport | None = None) -> Self:
+    def make(cls, paths: RepositoryPaths, transport: AttemptTransport | None = None) -> Self:
         """Make the executors of a repository. ``transport``: for attempts whose nodes do not see their folder."""
         executors: list[Executor] = [LocalExecutor(), LauncherExecutor(paths=paths)]
         executors += (QueueExecutor(name, paths, _make_queue(each.queue), transport) for name, each in QUEUES.items())

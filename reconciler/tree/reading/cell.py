@@ -116,7 +116,7 @@ class CellFiles(Struct, frozen=True, dict=True):
     submitter: SubmitterPlace
     place: CellPlace
 
-    def _folder(self, area: str) -> Folder:
+    def _make_folder(self, area: str) -> Folder:
         cell, top = self.place.cell, self.submitter
         rest = f"{area}/{cell.system}/{cell.benchmark}/{self.place.folder}"
         return Folder(f"{top.path}/{rest}", f"{top.shown}/{rest}")
@@ -135,15 +135,15 @@ class CellFiles(Struct, frozen=True, dict=True):
 
     @lazy_property
     def results(self) -> Folder:
-        return self._folder("results")
+        return self._make_folder("results")
 
     @lazy_property
     def measurements_folder(self) -> Folder:
-        return self._folder("measurements") if self.legacy else self.results
+        return self._make_folder("measurements") if self.legacy else self.results
 
     @lazy_property
     def compliance_folder(self) -> Folder:
-        return self._folder("compliance") if self.legacy else self.results
+        return self._make_folder("compliance") if self.legacy else self.results
 
     @property
     def legacy(self) -> bool:

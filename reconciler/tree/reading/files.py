@@ -68,7 +68,7 @@ def find_in_memory_tree() -> InMemoryTree | None:
     return _CURRENT.get()
 
 
-def name_in_tree(path: Path | str) -> str:
+def strip_root(path: Path | str) -> str:
     """Return the path below the in-memory root; "" for the root itself."""
     return str(path).removeprefix(str(ROOT)).removeprefix("/")
 
@@ -103,7 +103,7 @@ def read_bytes(path: Path | str, limit: int) -> bytes | None:
     """Read a file; None if nothing exists at ``path``. Raises UnreadableError for anything but a regular file within
     the limit."""
     if (in_memory := find_in_memory_tree()) is not None:
-        return _read_in_memory(in_memory, name_in_tree(path), limit)
+        return _read_in_memory(in_memory, strip_root(path), limit)
     try:
         return read_regular(path, limit, follow=False)
     except (FileNotFoundError, NotADirectoryError):
@@ -113,7 +113,7 @@ def read_bytes(path: Path | str, limit: int) -> bytes | None:
             return _read_link(Path(path), limit)
         if isinstance(error, PermissionError):
             note_closed_file(path)
-        raise _unreadable(error) from error
+        raise _convert_error(error) from error
 
 
 def _read_in_memory(tree: InMemoryTree, name: str, limit: int) -> bytes | None:
@@ -135,10 +135,10 @@ def _read_link(path: Path, limit: int) -> bytes | None:
     except NotADirectoryError:
         return None
     except OSError as error:
-        raise _unreadable(error) from error
+        raise _convert_error(error) from error
 
 
-def _unreadable(error: OSError) -> UnreadableError:
+def _convert_error(error: OSError) -> UnreadableError:
     if isinstance(error, IsADirectoryError):
         return UnreadableError("it is not a regular file")
     if isinstance(error, SpecialFileError):
@@ -152,19 +152,19 @@ def read_file(path: Path | str, shown: str, parse: Callable[[bytes, str], T], li
         data = read_bytes(path, limit)
         return Read(shown) if data is None else Read(shown, parse(data, shown))
     except LogError as error:
-        return _problem(shown, error.message)
+        return _make_problem(shown, error.message)
     except (ValueError, RecursionError, TypeError, KeyError, AttributeError, OverflowError) as error:
-        return Read(shown, problem=_one_line(error), line=getattr(error, "lineno", 0))
+        return Read(shown, problem=_show_error(error), line=getattr(error, "lineno", 0))
 
 
-def _problem(shown: str, message: str) -> Read[Any]:
+def _make_problem(shown: str, message: str) -> Read[Any]:
     """Split file:line from a LogError, because a Read stores them separately."""
     rest = message.removeprefix(f"{shown}:")
     line, _, text = rest.partition(": ")
     return Read(shown, problem=text, line=int(line)) if line.isdecimal() else Read(shown, problem=rest.strip())
 
 
-def _one_line(error: BaseException) -> str:
+def _show_error(error: BaseException) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
@@ -180,35 +180,35 @@ def join_path(path: str, name: str) -> str:
 def list_folders(path: Path | str) -> tuple[str, ...]:
     """List the names of the folders in a folder, sorted; empty if it is not a folder or unreadable."""
     if (in_memory := find_in_memory_tree()) is not None:
-        return in_memory.folders.get(name_in_tree(path), _EMPTY)[0]
+        return in_memory.folders.get(strip_root(path), _EMPTY)[0]
     return tuple(sorted(entry.name for entry in list_entries(path) if _is_folder(entry)))
 
 
 def list_files(path: Path | str) -> tuple[str, ...]:
     """List the names of everything in a folder except folders, sorted."""
     if (in_memory := find_in_memory_tree()) is not None:
-        return in_memory.folders.get(name_in_tree(path), _EMPTY)[1]
+        return in_memory.folders.get(strip_root(path), _EMPTY)[1]
     return tuple(sorted(entry.name for entry in list_entries(path) if not _is_folder(entry)))
 
 
 def is_folder(path: Path | str) -> bool:
     """Return True for a folder; follows links."""
     if (in_memory := find_in_memory_tree()) is not None:
-        return name_in_tree(path) in in_memory.folders
+        return strip_root(path) in in_memory.folders
     return (status := _find_status(path)) is not None and stat.S_ISDIR(status.st_mode)
 
 
 def is_there(path: str) -> bool:
     """Return True if anything exists at the path; follows links."""
     if (in_memory := find_in_memory_tree()) is not None:
-        return (name := name_in_tree(path)) in in_memory.files or name in in_memory.folders
+        return (name := strip_root(path)) in in_memory.files or name in in_memory.folders
     return _find_status(path) is not None
 
 
 def find_size(folder: str, name: str) -> int | None:
     """Return the size in bytes; None if there is no such file."""
     if (in_memory := find_in_memory_tree()) is not None:
-        path = name_in_tree(f"{folder}/{name}")
+        path = strip_root(f"{folder}/{name}")
         return len(in_memory.files[path]()) if path in in_memory.files else None
     found = next((entry for entry in list_entries(folder) if entry.name == name), None)
     try:

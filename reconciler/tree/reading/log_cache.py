@@ -44,7 +44,7 @@ class CachedAnswers(Struct, frozen=True, dict=True):
     def truncated(self) -> bool:
         return is_truncated(self.data)
 
-    def own_hashes(self) -> Iterator[str]:
+    def list_own_hashes(self) -> Iterator[str]:
         """Yield the hash of the log unchanged, and with the line ends that LoadGen writes on Linux."""
         yield self.hash
         if b"\r" in self.data:
@@ -53,7 +53,7 @@ class CachedAnswers(Struct, frozen=True, dict=True):
     def list_hashes(self) -> Iterator[str]:
         """Also yield the hash with other line ends, which git and archivers may change. Each is computed only if those
         before do not match."""
-        yield from self.own_hashes()
+        yield from self.list_own_hashes()
         yield log_hash(self._plain.replace(b"\n", b"\r\n"))
 
     @property

@@ -37,17 +37,17 @@ class SubmitterPlace(Struct, frozen=True):
     only: tuple[str, ...] = ()
 
     def list_systems(self) -> tuple[str, ...]:
-        return self._selected(list_folders(self.path / "results"), 0)
+        return self._select(list_folders(self.path / "results"), 0)
 
     def list_benchmarks(self, system: str) -> tuple[str, ...]:
-        return self._selected(list_folders(self.path / "results" / system), 1)
+        return self._select(list_folders(self.path / "results" / system), 1)
 
     def list_scenario_folders(self, system: str, benchmark: str) -> tuple[CellPlace, ...]:
         """List the folders named after a scenario, in any case."""
         names = list_folders(self.path / "results" / system / benchmark)
         return tuple(
             CellPlace(Cell(self.division, system, benchmark, _CANONICAL[name.lower()]), name)
-            for name in self._selected(names, 2)
+            for name in self._select(names, 2)
             if name.lower() in _CANONICAL
         )
 
@@ -61,7 +61,7 @@ class SubmitterPlace(Struct, frozen=True):
             for benchmark in list_if_open(self.list_benchmarks, system):
                 yield from list_if_open(self.list_scenario_folders, system, benchmark)
 
-    def _selected(self, names: tuple[str, ...], level: int) -> tuple[str, ...]:
+    def _select(self, names: tuple[str, ...], level: int) -> tuple[str, ...]:
         return tuple(name for name in names if len(self.only) <= level or name == self.only[level])
 
 
@@ -83,10 +83,10 @@ def find_roots(path: Path) -> tuple[RootPlace, ...]:
     """
     if not is_folder(path):
         raise ReconcilerError(f"{path}: no such folder", fix="pass the root of a submission tree, or a part of it")
-    below = tuple(_below(str(path), "", _DEPTH))
+    below = tuple(_find_roots_below(str(path), "", _DEPTH))
     if below:
         return below
-    found = _around(path.resolve()) or _lone_submitter(path.resolve())
+    found = _find_tree_around(path.resolve()) or _read_lone_submitter(path.resolve())
     if found is None:
         problem = f"{path} is not a submission tree: no folder closed, open or network with a submitter's results in it"
         rendered = path / ".reconcile" / "tree"
@@ -95,25 +95,25 @@ def find_roots(path: Path) -> tuple[RootPlace, ...]:
     return (found,)
 
 
-def _below(path: str, shown: str, depth: int) -> Iterator[RootPlace]:
+def _find_roots_below(path: str, shown: str, depth: int) -> Iterator[RootPlace]:
     names = list_folders(path) if depth == _DEPTH else list_if_open(list_folders, path)
     divisions = [name for name in names if name in DIVISIONS]
     is_named = depth == _DEPTH  # only the path that the user names may have no submitter yet
     if divisions and any(_is_division(Path(path, name), may_be_empty=is_named) for name in divisions):
-        yield RootPlace(Path(path), shown, tuple(_submitters(Path(path), shown, divisions)))
+        yield RootPlace(Path(path), shown, tuple(_find_submitters(Path(path), shown, divisions)))
         return
     for name in names:
         if depth and not name.startswith("."):
-            yield from _below(join_path(path, name), f"{shown}{name}/", depth - 1)
+            yield from _find_roots_below(join_path(path, name), f"{shown}{name}/", depth - 1)
 
 
-def _submitters(path: Path, shown: str, divisions: list[str]) -> Iterator[SubmitterPlace]:
+def _find_submitters(path: Path, shown: str, divisions: list[str]) -> Iterator[SubmitterPlace]:
     for division in divisions:
         for name in list_if_open(list_folders, path / division):
             folder = path / division / name
             if name.startswith(".") and not read_if_open(False, _is_submitter, folder):
                 continue  # an editor's or git's folder; with results, the official checkers treat it as a submitter
-            if layout := read_if_open("", _layout, folder):
+            if layout := read_if_open("", _detect_layout, folder):
                 yield SubmitterPlace(division, name, folder, f"{shown}{division}/{name}", layout)
 
 
@@ -126,7 +126,7 @@ def _is_submitter(path: Path) -> bool:
     return any(is_folder(path / name) for name in ("results", "systems", "measurements"))
 
 
-def _layout(path: Path) -> str:
+def _detect_layout(path: Path) -> str:
     """Return the layout. The legacy layout separates measurements, compliance and code from results. Later layouts name
     the code folder ``src``; tools that write both layouts also leave a folder ``code``, or link one to the other."""
     if any(is_folder(path / name) for name in ("measurements", "compliance")):
@@ -134,7 +134,7 @@ def _layout(path: Path) -> str:
     return LEGACY if is_folder(path / "code") and not is_folder(path / "src") else V6
 
 
-def _around(path: Path) -> RootPlace | None:
+def _find_tree_around(path: Path) -> RootPlace | None:
     """Find the tree that contains a path: .../closed[/submitter[/results/system[/benchmark[/scenario]]]]."""
     parts = path.parts
     for index in range(len(parts) - 1, 0, -1):
@@ -144,14 +144,14 @@ def _around(path: Path) -> RootPlace | None:
         rest = parts[index + 1 :]
         if len(rest) > 1 and rest[1] != "results":
             continue
-        found = [s for s in _submitters(root, "", [parts[index]]) if not rest or s.submitter == rest[0]]
+        found = [s for s in _find_submitters(root, "", [parts[index]]) if not rest or s.submitter == rest[0]]
         only = rest[2:5]
         chosen = (SubmitterPlace(s.division, s.submitter, s.path, s.shown, s.layout, only) for s in found)
         return RootPlace(root, "", tuple(chosen), whole=False)
     return None
 
 
-def _lone_submitter(path: Path) -> RootPlace | None:
+def _read_lone_submitter(path: Path) -> RootPlace | None:
     """Read a submitter's folder that is in no division; its system descriptions state the division."""
     if not _is_submitter(path):
         return None
@@ -161,5 +161,5 @@ def _lone_submitter(path: Path) -> RootPlace | None:
             system = read_file(path / "systems" / name, name, parse_json_object).value
             stated = str(system.get("division")).lower() if system else ""
             division = stated if stated in DIVISIONS else division
-    place = SubmitterPlace(division, path.name, path, path.name, _layout(path))
+    place = SubmitterPlace(division, path.name, path, path.name, _detect_layout(path))
     return RootPlace(path.parent, "", (place,), whole=False)

@@ -58,7 +58,7 @@ class SystemFile(Struct, frozen=True, dict=True):
         digest = hash_bytes(json.dumps(said, sort_keys=True, default=str).encode())
         return SystemEntry(self.category, self.machine, digest)
 
-    def text(self, field: str) -> str:
+    def get_text(self, field: str) -> str:
         found = self.read.value.get(field) if self.read.value else None
         return found if isinstance(found, str) else ""
 
@@ -70,7 +70,7 @@ class SystemFile(Struct, frozen=True, dict=True):
         text = str(found).strip()
         return int(text) if text.isdecimal() and len(text) < 9 else None
 
-    def line(self, field: str) -> int:
+    def get_line(self, field: str) -> int:
         return self.read.value.lines.get(field, 0) if self.read.value else 0
 
 

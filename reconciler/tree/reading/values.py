@@ -35,11 +35,11 @@ def show_value(found: Any) -> str:
     """Show a value in one short line; "nothing" for None."""
     if found is None:
         return "nothing"
-    line = " ".join((found if isinstance(found, str) else _plain(found)).split())
+    line = " ".join((found if isinstance(found, str) else _format_plain(found)).split())
     return line if len(line) <= _SHOWN else f"{line[: _SHOWN - 1]}…"
 
 
-def _plain(found: Any) -> str:
+def _format_plain(found: Any) -> str:
     if isinstance(found, bool):
         return "true" if found else "false"
     if isinstance(found, Decimal) and found.is_finite() and abs(found) < 10**20:

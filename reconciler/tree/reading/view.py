@@ -83,16 +83,16 @@ class CellView(Struct, frozen=True, dict=True):
 
     @lazy_property
     def performance(self) -> RunView | None:
-        return self._run(self.files.performance)
+        return self._make_run_view(self.files.performance)
 
     @lazy_property
     def accuracy(self) -> RunView | None:
-        return self._run(self.files.accuracy)
+        return self._make_run_view(self.files.accuracy)
 
     @lazy_property
     def test_views(self) -> dict[str, RunView]:
         """Compliance runs whose detail log is readable, by test."""
-        found = {name: self._run(run) for name, run in self.files.test_runs.items()}
+        found = {name: self._make_run_view(run) for name, run in self.files.test_runs.items()}
         return {name: run for name, run in found.items() if run is not None}
 
     def is_foreign(self, run: str) -> bool:
@@ -106,13 +106,13 @@ class CellView(Struct, frozen=True, dict=True):
         except KeyError:
             return None
 
-    def audit_settings(self, test: str) -> dict[str, Any]:
+    def get_audit_settings(self, test: str) -> dict[str, Any]:
         """Return the settings of a test's audit.config, by LoadGen's names; empty for a test that the round does not
         have."""
         rules = self.find_test(test)
         return {name: item.value for name, item in rules.settings.items()} if rules else {}
 
-    def _run(self, run: RunFolder) -> RunView | None:
+    def _make_run_view(self, run: RunFolder) -> RunView | None:
         log = run.detail.value
         return None if log is None else RunView(self, run, log)
 
@@ -131,7 +131,7 @@ class RunView(Struct, frozen=True, dict=True):
     @property
     def seeds(self) -> dict[str, int]:
         """Seeds that the log must show: the round's, except those that a test sets itself."""
-        own = self.cell.audit_settings(self.name)
+        own = self.cell.get_audit_settings(self.name)
         return {name: own.get(name, seed) for name, seed in self.cell.ruleset.seeds().items()}
 
     @property

@@ -168,14 +168,14 @@ def test_a_file_that_disappears_while_it_is_read(
     whole: bool, declared: Path, reconcile: Reconcile, logs: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gone = logs["performance"] / "mlperf_log_summary.txt"
-    judge = log_folder._same_run
+    judge = log_folder._check_same_run
 
     def lose(log: DetailLog, folder: Path) -> None:
         if folder == gone.parent:
             gone.unlink()
         judge(log, folder)
 
-    monkeypatch.setattr(log_folder, "_same_run", lose)
+    monkeypatch.setattr(log_folder, "_check_same_run", lose)
     where = [str(gone.parent.parent)] if whole else [str(gone.parent), "--cell", "offline"]
     code, out, err = reconcile("import", *where)
     assert (code, f"{gone} disappeared" in out + err) == (2 if whole else 1, True), out + err

@@ -137,7 +137,7 @@ def compile_entered(folder: Path, division: str, name: str) -> Desired:
 @pytest.mark.parametrize(("name", "samples"), [("retinanet", 64), ("ssd-large", 64), ("rnnt", 2513)])
 def test_open_runs_it_with_its_own_counts_and_the_rounds_seeds(tmp_path: Path, name: str, samples: int) -> None:
     desired = compile_entered(tmp_path, "open", name)
-    run = desired.detail(Address.parse("Run:open/box/photos/Offline/performance")).values()
+    run = desired.detail(Address.parse("Run:open/box/photos/Offline/performance")).collect_values()
     assert run["performance_sample_count"] == samples
     assert run["qsl_rng_seed"] == load_ruleset("v6.1").seeds()["qsl_rng_seed"]
     (note,) = desired.notes

@@ -15,7 +15,7 @@ def make_context(root: Path, check: Check = skip_check) -> AttemptContext:
     paths = RepositoryPaths(root)
     return AttemptContext(
         paths,
-        Executors.for_paths(paths),
+        Executors.make(paths),
         "",
         {},
         False,

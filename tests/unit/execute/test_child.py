@@ -115,7 +115,7 @@ def an_attempt(root: Path, kind: Kind = Kind.DATASET, server: ServerAccess | Non
 
 
 def executors(root: Path) -> Executors:
-    return Executors.for_paths(RepositoryPaths(root))
+    return Executors.make(RepositoryPaths(root))
 
 
 def started(monkeypatch: pytest.MonkeyPatch, code: str) -> None:

@@ -154,7 +154,7 @@ SERVICE = ServiceRequest(command=("go",), cwd="/", counter="c", ready="r", probe
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_what_belongs_to_a_machine_is_made_there_and_the_rest_here(system: str, tmp_path: Path) -> None:
-    executors, settings = Executors.for_paths(RepositoryPaths(tmp_path)), SYSTEMS[system]
+    executors, settings = Executors.make(RepositoryPaths(tmp_path)), SYSTEMS[system]
     assert executors.choose_for_system(CellSettings(settings)).name == system
     there = {Kind.ENGINE, Kind.RUN, Kind.COMPLIANCE_TEST}
     for more, of_machine in (({}, there), (SCORED, {*there, Kind.SCORE, Kind.VERDICT})):
@@ -177,7 +177,7 @@ def test_what_belongs_to_a_machine_is_made_there_and_the_rest_here(system: str, 
 def test_commands_come_with_their_machine(kind: Kind, request_: FileMessage, there: bool, tmp_path: Path) -> None:
     settings = CellSettings(SYSTEMS["launcher"])
     intent = Intent("1", Address(kind, "open/box/net/Offline/accuracy"), "k" * 64, 1, "2026", {}, settings)
-    found = Executors.for_paths(RepositoryPaths(tmp_path)).choose(create(tmp_path, intent), request_)
+    found = Executors.make(RepositoryPaths(tmp_path)).choose(create(tmp_path, intent), request_)
     assert found.name == ("launcher" if there else "local")
 
 

@@ -54,7 +54,7 @@ class Queue:
 
     name: str = "queue"
 
-    def capacity(self, settings: Mapping[str, Any]) -> Capacity:
+    def get_capacity(self, settings: Mapping[str, Any]) -> Capacity:
         return Capacity("queue", 60.0)
 
     def submit(self, submission: Submission) -> Handle:
@@ -91,7 +91,7 @@ def begin(folder: Path) -> Attempt:
 
 def of_a_pass(root: Path) -> Executors:
     """As each pass makes them: it knows nothing of what an earlier one started."""
-    return Executors({**Executors.for_paths(RepositoryPaths(root)).by_name, "queue": Queue()})
+    return Executors({**Executors.make(RepositoryPaths(root)).by_name, "queue": Queue()})
 
 
 def test_what_outlives_a_pass_is_found_and_followed_by_the_next(tmp_path: Path) -> None:

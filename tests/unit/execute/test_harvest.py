@@ -167,7 +167,7 @@ def test_a_test_whose_logs_cannot_be_read_is_not_done(tmp_path: Path) -> None:
         (attempt.inputs / run).mkdir(parents=True)
         (attempt.inputs / run / "mlperf_log_accuracy.json").write_bytes(b"[\n{broken},\n]\n")
     paths = RepositoryPaths(tmp_path)
-    judge_attempt(attempt, paths, Watch(lambda _: None), Executors.for_paths(paths))
+    judge_attempt(attempt, paths, Watch(lambda _: None), Executors.make(paths))
     result = Result.read(attempt.result)
     assert (result.done, result.problem_class) == (False, "input")
     assert "--rerun" in result.fix

@@ -50,7 +50,7 @@ def judge(
     for run in lost:
         (attempt.inputs / run / ANSWERS).unlink()
     paths = RepositoryPaths(tmp_path)
-    judge_attempt(attempt, paths, Watch(lambda _: None), Executors.for_paths(paths))
+    judge_attempt(attempt, paths, Watch(lambda _: None), Executors.make(paths))
     return Result.read(attempt.result), {path.name: path.read_text() for path in attempt.output.iterdir()}
 
 

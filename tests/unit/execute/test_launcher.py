@@ -106,7 +106,7 @@ IMAGE = f"image@sha256:{'a' * 64}"
 def test_only_a_named_box_works_alongside_this_machine(settings: dict[str, object], own: bool, tmp_path: Path) -> None:
     """Behind any launcher one timed run is made at a time, which may wait for as long as a cluster is busy."""
     executor = LauncherExecutor(paths=RepositoryPaths(tmp_path))
-    found = executor.capacity(CellSettings(settings))
+    found = executor.get_capacity(CellSettings(settings))
     assert found == Capacity(found.lock, 6 * 3600.0, found.lock if own else "here", 1, lasts=False)
     assert found.lock.startswith("quiet-")
-    assert executor.capacity(CellSettings({"system.launcher": ["ssh", "n2"]})).lock != found.lock
+    assert executor.get_capacity(CellSettings({"system.launcher": ["ssh", "n2"]})).lock != found.lock

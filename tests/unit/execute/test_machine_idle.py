@@ -20,11 +20,11 @@ from tests.passes.repository import make_repository
 
 
 def test_runs_wait_for_those_that_use_the_same_machine(tmp_path: Path) -> None:
-    executors = Executors.for_paths(RepositoryPaths(tmp_path))
+    executors = Executors.make(RepositoryPaths(tmp_path))
 
     def lock_name(values: dict[str, Any]) -> str:
         settings = CellSettings(values)
-        return executors.choose_for_system(settings).capacity(settings).lock
+        return executors.choose_for_system(settings).get_capacity(settings).lock
 
     here, there = lock_name({}), lock_name({"system.launcher": ["ssh", "n1"]})
     assert here == lock_name({"hardware.count": 8})

@@ -18,7 +18,7 @@ from reconciler.execute import plan_executor
 from reconciler.execute.child import Detached
 from reconciler.execute.executors.executor import Capacity
 from reconciler.execute.outcome import Event, Outcome, Status, StepProgress
-from reconciler.execute.parallel_executor import ParallelExecutor, spreads
+from reconciler.execute.parallel_executor import ParallelExecutor, has_remote_steps
 from reconciler.execute.perform import AttemptContext, Finished
 from reconciler.execute.plan_executor import MachineTurns, PlanExecutor
 from reconciler.plan.builder import Policy
@@ -208,7 +208,7 @@ def test_a_plan_is_spread_over_machines_by_the_steps_alone_that_are_made_now(
             return Capacity("", 0.0, *(["a cluster"] if names[step.change.address] in elsewhere else []))
 
     walk = Walk(desired, make_context(tmp_path), lambda _: None, lambda _: pytest.fail("nothing is stored"), {})
-    assert spreads(walk, replace(plan, steps=tuple(map(fetched, plan.steps)))) is spread
+    assert has_remote_steps(walk, replace(plan, steps=tuple(map(fetched, plan.steps)))) is spread
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ class Quick:
         self.cancelled: list[Path] = []
         self.ends = ends
 
-    def capacity(self, settings: CellSettings) -> Capacity:
+    def get_capacity(self, settings: CellSettings) -> Capacity:
         return Capacity("", 60.0)
 
     def submit(self, submission: Submission) -> Handle:

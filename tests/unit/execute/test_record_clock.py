@@ -55,6 +55,6 @@ def test_what_belongs_to_no_cell_comes_after_what_is_recorded_of_itself() -> Non
         Summary("Dataset/1", data, "k" * 64, Ended.DONE, f"2026-01-01T{hour}:00:00.000000Z", 1.0, ())
         for hour in (12, 13)
     )
-    order.know(Recorded({}, {data: (new, old)}, ""))
+    order.learn(Recorded({}, {data: (new, old)}, ""))
     assert order.choose_start([data], NOON) == "2026-01-01T13:00:00.000001Z"
     assert order.choose_start([model], NOON) == "2026-01-01T12:00:00.000000Z"

@@ -48,7 +48,7 @@ def commit(
 
 
 def list_changes(history: RecordHistory) -> list[list[tuple[str, object, object, str]]]:
-    steps = history.steps(CELL)
+    steps = history.list_steps(CELL)
     return [[(c.name, c.before, c.after, c.where) for c in step.causes] for step in steps]
 
 
@@ -108,7 +108,7 @@ def test_a_value_committed_later_is_identified_by_its_line(lines: list[str], by:
         commit(tmp_path, {"run.target_qps": value}, second, spec={"specs/a.yaml": "0" * 40})
     write_spec(tmp_path, [*lines, "# a last line"], "2026-01-02", "New")
     write_spec(tmp_path, ["target_qps: 200"] if by else [], "2026-01-03", "Newer")
-    ((cause,),) = [step.causes for step in read_record_history(tmp_path, "HEAD").steps(CELL)]
+    ((cause,),) = [step.causes for step in read_record_history(tmp_path, "HEAD").list_steps(CELL)]
     assert (cause.name, cause.before, cause.after) == ("run.target_qps", "100", "200")
     assert (cause.by.subject if cause.by else "") == by
 
@@ -120,7 +120,7 @@ def test_a_value_is_identified_by_the_line_of_the_spec_that_it_was_made_from(tmp
     write_spec(tmp_path, ["target_qps: 300", *OLD], "2026-01-02", "Second")
     commit(tmp_path, {"target_qps": "100"}, 1, spec={"specs/a.yaml": blob})
     commit(tmp_path, {"target_qps": "200"}, 2, spec={"specs/a.yaml": blob})
-    ((cause,),) = [step.causes for step in read_record_history(tmp_path, "HEAD").steps(CELL)]
+    ((cause,),) = [step.causes for step in read_record_history(tmp_path, "HEAD").list_steps(CELL)]
     assert cause.by is not None
     assert (cause.by.subject, cause.where) == ("First", "specs/a.yaml:1")
 
@@ -168,5 +168,7 @@ def test_results_are_performance_runs_and_scores_that_ended_well(tmp_path: Path)
         ("Run performance", "10", "samples/s", "VALID", "First", True),
         ("Run performance", "", "", "INVALID", "Second", True),
     ]
-    assert [(step.before.started[-3:], step.after.started[-3:]) for step in history.steps(CELL)] == [("03Z", "05Z")]
+    assert [(step.before.started[-3:], step.after.started[-3:]) for step in history.list_steps(CELL)] == [
+        ("03Z", "05Z")
+    ]
     assert not history.list_measured(Cell("open", "box", "net", "Server"))

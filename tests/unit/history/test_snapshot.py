@@ -211,8 +211,8 @@ def test_what_cannot_be_published_is_refused(sources: CommitSources, paths: list
 
 
 def test_a_document_is_one_file_of_the_commit(sources: CommitSources) -> None:
-    assert sources.choose("docs/../docs/how.md", "calibration") == b"how"
-    assert sources.choose("run.py", "calibration") == b"run"
+    assert sources.read_document("docs/../docs/how.md", "calibration") == b"how"
+    assert sources.read_document("run.py", "calibration") == b"run"
     for path, why in (
         ("docs", "calibration: docs"),
         ("none.md", "calibration: none.md"),
@@ -220,4 +220,4 @@ def test_a_document_is_one_file_of_the_commit(sources: CommitSources) -> None:
         ("bad/a b.py", "bad/a b.py is not a valid name"),
     ):
         with pytest.raises(ReconcilerError, match=f"^{re.escape(why)}"):
-            sources.choose(path, "calibration")
+            sources.read_document(path, "calibration")

@@ -20,9 +20,9 @@ def test_few_runs_have_no_spread_and_test01_rules(recorded: list[float]) -> None
     found = compute_bound(recorded, 100.0, OFFLINE, Slack(), lower=False)
     assert found.value == pytest.approx(90)
     assert "TEST01" in found.source
-    assert found.keeps(90.1, lower=False)
-    assert not found.keeps(89.9, lower=False)
-    assert found.keeps(150, lower=False)  # better than published contradicts nothing
+    assert found.allows(90.1, lower=False)
+    assert not found.allows(89.9, lower=False)
+    assert found.allows(150, lower=False)  # better than published contradicts nothing
 
 
 def student(quantile: float, freedom: int) -> float:
@@ -59,8 +59,8 @@ def test_a_latency_is_bounded_from_above() -> None:
     assert spread.value == pytest.approx(5.5)  # 5 + 6.965 * 0.1 * sqrt(4/3) = 5.80 would be wider
     narrow = compute_bound([4.99, 5.0, 5.01], 5.0, score, Slack(), lower=True)
     assert narrow.value == pytest.approx(5.0804, abs=1e-3)
-    assert narrow.keeps(5.08, lower=True)
-    assert not narrow.keeps(5.09, lower=True)
+    assert narrow.allows(5.08, lower=True)
+    assert not narrow.allows(5.09, lower=True)
 
 
 def test_a_very_short_latency_may_vary_twice_as_much() -> None:
@@ -86,4 +86,4 @@ def test_a_round_without_limits_of_its_own_allows_what_is_usual(round_name: str)
 @pytest.mark.parametrize(("repeat", "higher", "lower"), [(4.9, False, True), (5.0, True, True), (5.1, True, False)])
 def test_a_bound_is_kept_by_the_bound_itself(repeat: float, higher: bool, lower: bool) -> None:
     bound = Bound(5.0, "by hand")
-    assert (bound.keeps(repeat, lower=False), bound.keeps(repeat, lower=True)) == (higher, lower)
+    assert (bound.allows(repeat, lower=False), bound.allows(repeat, lower=True)) == (higher, lower)

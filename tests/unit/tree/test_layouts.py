@@ -133,7 +133,7 @@ def test_what_a_tree_cannot_hold_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ReconcilerError, match="no such folder"):
         sources.list_files(["none"])
     with pytest.raises(ReconcilerError, match="is not there"):
-        sources.choose("none.md", "documents.calibration")
+        sources.read_document("none.md", "documents.calibration")
     with pytest.raises(ReconcilerError, match="two published files"):
         sources.list_files(["one/main.py", "one/main.py"])
 

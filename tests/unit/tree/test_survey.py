@@ -177,6 +177,6 @@ def test_a_hash_may_be_of_other_line_ends(published: bytes) -> None:
     plain = published.replace(b"\r\n", b"\n")
     wanted = {hashlib.sha256(data).hexdigest() for data in (published, plain, plain.replace(b"\n", b"\r\n"))}
     assert set(CachedAnswers(published, log_hash(published)).list_hashes()) == wanted
-    assert set(CachedAnswers(published, log_hash(published)).own_hashes()) == {
+    assert set(CachedAnswers(published, log_hash(published)).list_own_hashes()) == {
         hashlib.sha256(data).hexdigest() for data in (published, plain)
     }

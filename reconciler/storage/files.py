@@ -251,6 +251,10 @@ def is_leftover(name: str) -> bool:
     return name.startswith(".") and name.endswith((PARTIAL, _GONE))
 
 
+def read_size(path: Path) -> int:
+    return path.stat().st_size if path.is_file() else 0
+
+
 def hash_file(path: Path) -> str:
     return hash_regular(path)
 

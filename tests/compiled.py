@@ -23,7 +23,7 @@ _CONSTANTS = ROOT / ".hypothesis/constants"
 
 def compile_project() -> None:
     """For children of passes: they write no byte code, and each would compile what it loads."""
-    _do_side_by_side([partial(compileall.compile_file, path, quiet=2) for path in _list_modules()])
+    _run_in_parallel([partial(compileall.compile_file, path, quiet=2) for path in _list_modules()])
 
 
 def compile_tests(config: pytest.Config) -> None:
@@ -37,14 +37,14 @@ def compile_tests(config: pytest.Config) -> None:
     work = [partial(_compile_test, path, config) for path in modules]
     if not _CONSTANTS.exists():  # else each soon reads the few modules that have changed since
         work += [partial(_find_constants, path) for path in _list_modules()]
-    _do_side_by_side(work)
+    _run_in_parallel(work)
 
 
 def _list_modules() -> list[Path]:
     return [path for package in ("harness", "reconciler") for path in sorted((ROOT / package).rglob("*.py"))]
 
 
-def _do_side_by_side(work: Sequence[Callable[[], object]]) -> None:
+def _run_in_parallel(work: Sequence[Callable[[], object]]) -> None:
     """On all cores. What fails is left to anyone who needs it, who then says why."""
     cores = len(os.sched_getaffinity(0))
     children = []

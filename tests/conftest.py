@@ -85,7 +85,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _own_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def _isolate_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Sets real environment variables, since children inherit them."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's job in the background; children inherit that too
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -115,7 +115,7 @@ def _write_git_config(folder: Path) -> Path:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def warm(_own_environment: None) -> Iterator[Warm]:
+def warm(_isolate_environment: None) -> Iterator[Warm]:
     """The children of the passes of this process are forks of one that has loaded what they load."""
     with warm_children() as warm:
         yield warm

@@ -8,8 +8,8 @@ import os
 
 def skip_flushes() -> None:
     """In this process, and in those that are forked from it. What is no open file is still refused."""
-    os.fsync = _look_at  # type: ignore[assignment]
+    os.fsync = _check_open  # type: ignore[assignment]
 
 
-def _look_at(descriptor: int) -> None:
+def _check_open(descriptor: int) -> None:
     os.fstat(descriptor)

@@ -77,15 +77,15 @@ WAITING = (
 
 
 def rank(nodeid: str) -> int:
-    return _find(nodeid.partition("::")[0], LONG)
+    return _find_place(nodeid.partition("::")[0], LONG)
 
 
 def waits(nodeid: str) -> bool:
-    return _find(nodeid.partition("::")[0].partition("[")[0], WAITING) < len(WAITING)
+    return _find_place(nodeid.partition("::")[0].partition("[")[0], WAITING) < len(WAITING)
 
 
 @cache
-def _find(path: str, names: tuple[str, ...]) -> int:
+def _find_place(path: str, names: tuple[str, ...]) -> int:
     """The place of the first name that is this file or a folder above it; the number of names where none is."""
     return next((number for number, name in enumerate(names) if f"{path}/".startswith(f"{name}/")), len(names))
 

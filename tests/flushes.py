@@ -7,7 +7,7 @@ import os
 
 
 def skip_flushes() -> None:
-    """In this process, and in those that are forked from it. What is no open file is still refused."""
+    """Skip them in this process and its forks. Anything but an open file is still refused."""
     os.fsync = _check_open  # type: ignore[assignment]
 
 

@@ -43,7 +43,7 @@ def draw(folder: Path) -> None:
 
 
 def make_pass(root: Path) -> None:
-    """A repository with the quick start's spec and the records of one pass, committed."""
+    """Make a repository with the quick start's spec and the records of one pass, committed."""
     run_reconcile(root.parent, "init", str(root))
     (root / f"specs/{root.name}.yaml").write_bytes(read_shipped(SPEC))
     run_git(root, "add", "--all")

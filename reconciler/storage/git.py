@@ -606,8 +606,8 @@ def list_blobs_at(root: Path, commit_id: str, folders: Iterable[str]) -> dict[st
 
 
 def stream_blobs(root: Path, blobs: Sequence[str], largest: int) -> Iterator[bytes | None]:
-    """Yield the contents in this order. Git reads the next one meanwhile, and they need not all be in memory. Yields
-    None for a blob larger than ``largest`` or missing here: ``read_blobs`` may fetch it."""
+    """Yield the contents in this order. Git reads ahead, and they need not all be in memory. Yields None for
+    a blob larger than ``largest`` or missing here: ``read_blobs`` may fetch it."""
     if not blobs:
         return
     with converse(root, "cat-file", "--batch", "--buffer", stdin="\n".join(blobs).encode()) as (_, answers):

@@ -1,1 +1,1 @@
-"""``unit`` mirrors the packages, ``passes`` holds whole passes, ``architecture`` proves the rules of structure."""
+"""Tests: ``unit`` mirrors the packages, ``passes`` has whole passes, ``architecture`` proves the rules of structure."""

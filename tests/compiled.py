@@ -1,5 +1,6 @@
-"""What each process of a session would otherwise make for itself in a checkout where nothing has run yet: byte code of
-the project and of its tests, and the constants of the project that Hypothesis tries."""
+"""Byte code of the project and its tests, and the constants of the project that Hypothesis tries, made once.
+
+In a new checkout, each process of a session would otherwise make them for itself."""
 
 from __future__ import annotations
 
@@ -22,14 +23,14 @@ _CONSTANTS = ROOT / ".hypothesis/constants"
 
 
 def compile_project() -> None:
-    """For children of passes: they write no byte code, and each would compile what it loads."""
-    _do_side_by_side([partial(compileall.compile_file, path, quiet=2) for path in _list_modules()])
+    """Compile for children of passes: they write no byte code, and each would compile its imports."""
+    _run_in_parallel([partial(compileall.compile_file, path, quiet=2) for path in _list_modules()])
 
 
 def compile_tests(config: pytest.Config) -> None:
-    """For processes that run tests: they begin at the same time, and load the same.
+    """Compile for processes that run tests: they begin at the same time, and load the same.
 
-    They write byte code whatever the shell says: each would compile all tests anew, which takes longer than many tests.
+    They write byte code whatever the shell says: compiling all tests in each takes longer than many tests.
     """
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
@@ -37,15 +38,15 @@ def compile_tests(config: pytest.Config) -> None:
     work = [partial(_compile_test, path, config) for path in modules]
     if not _CONSTANTS.exists():  # else each soon reads the few modules that have changed since
         work += [partial(_find_constants, path) for path in _list_modules()]
-    _do_side_by_side(work)
+    _run_in_parallel(work)
 
 
 def _list_modules() -> list[Path]:
     return [path for package in ("harness", "reconciler") for path in sorted((ROOT / package).rglob("*.py"))]
 
 
-def _do_side_by_side(work: Sequence[Callable[[], object]]) -> None:
-    """On all cores. What fails is left to anyone who needs it, who then says why."""
+def _run_in_parallel(work: Sequence[Callable[[], object]]) -> None:
+    """Run on all cores. A failure is ignored: the process that needs its result reports it."""
     cores = len(os.sched_getaffinity(0))
     children = []
     for number in range(cores):
@@ -61,7 +62,7 @@ def _do_side_by_side(work: Sequence[Callable[[], object]]) -> None:
 
 
 def _compile_test(path: Path, config: pytest.Config) -> None:
-    """Of modules of tests, pytest rewrites the assertions; only pytest's own code knows how."""
+    """Compile like pytest, which rewrites the assertions of test modules; only its own code knows how."""
     if path.name != "conftest.py" and not any(fnmatch(path.name, name) for name in config.getini("python_files")):
         compileall.compile_file(path, quiet=2)
         return
@@ -76,7 +77,7 @@ def _compile_test(path: Path, config: pytest.Config) -> None:
 
 
 def _find_constants(path: Path) -> None:
-    """Hypothesis keeps them in files of its own."""
+    """Have Hypothesis find them, which keeps them in its own files."""
     from hypothesis.internal.constants_ast import constants_from_module
 
     module = ModuleType(path.stem)

@@ -1,4 +1,4 @@
-"""What every test needs: no user's git settings, and no machine-wide lock shared with a real pass."""
+"""Isolation of every test: no user's git settings, and no machine-wide lock shared with a real pass."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _has_room(folder: Path) -> bool:
-    """Whether all temporary files of the suite fit into memory there, and programs among them may start."""
+    """Return True if all temporary files of the suite fit there, and programs among them may start."""
     if not os.access(folder, os.W_OK):
         return False
     found = os.statvfs(folder)
@@ -52,8 +52,8 @@ def _has_room(folder: Path) -> bool:
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """The whole suite takes every core. Tests that are named run here, where a debugger reaches them, and so do those
-    of a GPU, which has room for one."""
+    """Use every core for the whole suite. Named tests run here, where a debugger reaches them, and so do those of a
+    GPU, which has room for one."""
     whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS and config.option.markexpr != "gpu"
     return min(int(len(os.sched_getaffinity(0)) * _PROCESSES_PER_CORE), _MOST_PROCESSES) if whole else 0
 
@@ -63,7 +63,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LongFirst:
 
 
 def pytest_collection(session: pytest.Session) -> None:
-    """Thousands of tests and all they import live on: the collector need not search them while they are made."""
+    """Pause the garbage collector: thousands of tests and all their imports live on."""
     gc.disable()
 
 
@@ -80,13 +80,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item) -> None:
-    """``-C`` changes this process's folder, and a passed test's folder is removed."""
+    """Go back: ``-C`` changes this process's folder, and a passed test's folder is removed."""
     os.chdir(item.config.rootpath)
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _own_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Sets real environment variables, since children inherit them."""
+def _isolate_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Set real environment variables, since children inherit them."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's job in the background; children inherit that too
         signal.signal(signal.SIGINT, signal.default_int_handler)
     with pytest.MonkeyPatch.context() as patch:
@@ -106,7 +106,7 @@ def _own_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
 
 
 def _write_git_config(folder: Path) -> Path:
-    """New repositories have no samples of hooks, which every copy of one would copy."""
+    """Write settings for new repositories without samples of hooks, which every copy would copy."""
     for name in ("hooks", "info"):
         (folder / "template" / name).mkdir(parents=True)
     path = folder / "config"
@@ -115,14 +115,14 @@ def _write_git_config(folder: Path) -> Path:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def warm(_own_environment: None) -> Iterator[Warm]:
-    """The children of the passes of this process are forks of one that has loaded what they load."""
+def warm(_isolate_environment: None) -> Iterator[Warm]:
+    """Fork the children of this process's passes from one that has loaded their imports."""
     with warm_children() as warm:
         yield warm
 
 
 @pytest.fixture
 def cold_children(warm: Warm) -> Iterator[None]:
-    """Every child is a new process with a command line of its own, as it is for users."""
+    """Start every child as a new process with its own command line, as for users."""
     with warm.off():
         yield

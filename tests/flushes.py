@@ -7,9 +7,9 @@ import os
 
 
 def skip_flushes() -> None:
-    """In this process, and in those that are forked from it. What is no open file is still refused."""
-    os.fsync = _look_at  # type: ignore[assignment]
+    """Skip them in this process and its forks. Anything but an open file is still refused."""
+    os.fsync = _check_open  # type: ignore[assignment]
 
 
-def _look_at(descriptor: int) -> None:
+def _check_open(descriptor: int) -> None:
     os.fstat(descriptor)

@@ -38,17 +38,17 @@ def draw(folder: Path) -> None:
         for before, after in EDITS.items():
             edit(root, before, after)
         draw_terminal(root, folder / "plan.svg")
-        run(root, "page", "--export", str(Path(scratch) / "page"))
+        run_reconcile(root, "page", "--export", str(Path(scratch) / "page"))
         draw_page(Path(scratch) / "page", folder)
 
 
 def make_pass(root: Path) -> None:
-    """A repository with the quick start's spec and the records of one pass, committed."""
-    run(root.parent, "init", str(root))
+    """Make a repository with the quick start's spec and the records of one pass, committed."""
+    run_reconcile(root.parent, "init", str(root))
     (root / f"specs/{root.name}.yaml").write_bytes(read_shipped(SPEC))
-    git(root, "add", "--all")
-    git(root, "commit", "--quiet", "--message", "Declare the quick start")
-    run(root, "--busy", "--commit", "--quiet")
+    run_git(root, "add", "--all")
+    run_git(root, "commit", "--quiet", "--message", "Declare the quick start")
+    run_reconcile(root, "--busy", "--commit", "--quiet")
 
 
 def edit(root: Path, before: str, after: str) -> None:
@@ -57,7 +57,7 @@ def edit(root: Path, before: str, after: str) -> None:
     if text.count(before) != 1:
         raise ValueError(f"{before!r} is {text.count(before)} times in {path}")
     path.write_text(text.replace(before, after), encoding="utf-8")
-    git(root, "commit", "--quiet", "--all", "--message", "Ask for more")
+    run_git(root, "commit", "--quiet", "--all", "--message", "Ask for more")
 
 
 def draw_terminal(root: Path, target: Path) -> None:
@@ -80,12 +80,12 @@ def draw_page(export: Path, folder: Path) -> None:
         browser.close()
 
 
-def run(root: Path, *words: str) -> None:
+def run_reconcile(root: Path, *words: str) -> None:
     if code := main(["-C", str(root), *words]):
         sys.exit(f"reconcile {' '.join(words)} exited with {code}")
 
 
-def git(root: Path, *words: str) -> None:
+def run_git(root: Path, *words: str) -> None:
     subprocess.run(["git", "-C", str(root), *words], check=True)
 
 

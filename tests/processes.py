@@ -1,4 +1,4 @@
-"""What tests share that start another process: waiting until it has come to something, and ports for it."""
+"""Helpers of tests that start another process: waiting for a condition, and free ports."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 
 def wait_for(condition: Callable[[], object], seconds: float = 60.0) -> None:
-    """Nothing here takes so long unless it is broken."""
+    """Wait until it is true; nothing here takes so long unless it is broken."""
     give_up = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < give_up, "it did not come to that"
@@ -17,7 +17,7 @@ def wait_for(condition: Callable[[], object], seconds: float = 60.0) -> None:
 
 
 def find_free_ports(count: int) -> list[int]:
-    """Of this machine, that no one listens on now."""
+    """Find ports of this machine without a listener."""
     with contextlib.ExitStack() as stack:
         bound = [stack.enter_context(socket.socket()) for _ in range(count)]
         for each in bound:

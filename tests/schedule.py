@@ -1,4 +1,4 @@
-"""Which process runs which tests, and when: the long ones first, so that none is left alone with one at the end.
+"""The order of tests, and their processes: long ones first, so that none runs alone at the end.
 
 Some processes begin with tests that mostly wait (for a run's least duration, for a process to end), the others with
 those that compute: together they keep the cores busy, one kind after the other does not.
@@ -77,21 +77,21 @@ WAITING = (
 
 
 def rank(nodeid: str) -> int:
-    return _find(nodeid.partition("::")[0], LONG)
+    return _find_place(nodeid.partition("::")[0], LONG)
 
 
 def waits(nodeid: str) -> bool:
-    return _find(nodeid.partition("::")[0].partition("[")[0], WAITING) < len(WAITING)
+    return _find_place(nodeid.partition("::")[0].partition("[")[0], WAITING) < len(WAITING)
 
 
 @cache
-def _find(path: str, names: tuple[str, ...]) -> int:
-    """The place of the first name that is this file or a folder above it; the number of names where none is."""
+def _find_place(path: str, names: tuple[str, ...]) -> int:
+    """Return the index of the first name that is this file or a folder above it; the number of names if none is."""
     return next((number for number, name in enumerate(names) if f"{path}/".startswith(f"{name}/")), len(names))
 
 
 class LongFirst(LoadScopeScheduling):
-    """A module at a time; of the long ones a test at a time, those of one case together."""
+    """A schedule of one module at a time; of the long ones, one test at a time, those of one case together."""
 
     def _split_scope(self, nodeid: str) -> str:
         module, _, test = nodeid.partition("::")
@@ -104,7 +104,7 @@ class LongFirst(LoadScopeScheduling):
         self._places = {nodeid: place for place, nodeid in enumerate(collection)}  # the same in each process
 
     def _assign_work_unit(self, node: Any) -> None:
-        """Three of five processes take what waits as long as there is any, the others what computes.
+        """Give every second process tests that wait, while there are any, the others tests that compute.
 
         The library looks for each test in the list of all of them.
         """
@@ -115,7 +115,7 @@ class LongFirst(LoadScopeScheduling):
 
 
 def send_results_alone(config: pytest.Config) -> None:
-    """In a process among others: of a test that passes, send one message instead of five.
+    """Send one message instead of five for a passed test, in a process among others.
 
     The first process counts results. Only ``--durations``, ``--junitxml`` and ``-v`` read more.
     """

@@ -1,4 +1,4 @@
-"""What is made once in a session, whichever of its processes asks first, and which libraries a test needs."""
+"""Values made once in a session, by the first process that asks, and the libraries that a test needs."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ Made = TypeVar("Made")
 
 
 def need(*libraries: str) -> None:
-    """Skip the test or module where one is not installed. To import it here would cost every process that collects."""
+    """Skip the test or module if one is not installed. An import here would cost every process that collects."""
     for library in libraries:
         if importlib.util.find_spec(library) is None:
             pytest.skip(f"{library} is not installed", allow_module_level=True)
 
 
 def make_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], Made]) -> Made:
-    """What ``make`` gave when it was called in an empty folder of this name: no one may change what is there.
+    """Call ``make`` once, in an empty folder of this name, which must not be changed later; return its value.
 
-    The others wait in the meantime, and try themselves where it failed.
+    Other processes wait, and try themselves if it failed.
     """
     base = factory.getbasetemp()
     top = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "shared"
@@ -57,7 +57,7 @@ def copy_folder(source: Path, target: Path) -> Path:
 
 
 def hash_tree(path: Path) -> str:
-    """Digest of a file, or of a folder's file names and contents."""
+    """Return the digest of a file, or of a folder's file names and contents."""
     if path.is_file():
         return hash_file(path)
     return hash_files(path, ((item, hash_file(item)) for item in sorted(p for p in path.rglob("*") if p.is_file())))

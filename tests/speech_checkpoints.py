@@ -21,7 +21,7 @@ PROMPT = ("<|startoftranscript|>", "<|en|>", "<|transcribe|>", "<|notimestamps|>
 
 
 def write_checkpoint(folder: Path, shape: Mapping[str, Any], *, weights: bool = False) -> None:
-    """``shape``: of WhisperConfig. ``weights``: seeded ones are written, so that it can be loaded as it is."""
+    """Write one. ``shape``: of WhisperConfig. ``weights``: include seeded ones, so that it can be loaded."""
     from transformers import WhisperConfig, WhisperFeatureExtractor, WhisperForConditionalGeneration, WhisperProcessor
 
     folder.mkdir(exist_ok=True)
@@ -60,7 +60,7 @@ def write_checkpoint(folder: Path, shape: Mapping[str, Any], *, weights: bool = 
 
 
 def make_tokenizer(count: int) -> Any:
-    """Of ``count`` tokens: the marks, words of one token each, single bytes."""
+    """Make one of ``count`` tokens: the marks, words of one token each, single bytes."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import WhisperTokenizerFast
 

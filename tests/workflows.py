@@ -22,7 +22,7 @@ _OWN = ("GITHUB_", "GIT_", "PIP_", "PYTHON")
 
 
 def read_steps(file: str, *names: str) -> list[dict[str, Any]]:
-    """The steps at ``names`` of a document below ``.github``."""
+    """Read the steps at ``names`` of a document below ``.github``."""
     found = YAML(typ="safe").load((ROOT / ".github" / file).read_text(encoding="utf-8"))
     for name in names:
         found = found[name]
@@ -30,7 +30,7 @@ def read_steps(file: str, *names: str) -> list[dict[str, Any]]:
 
 
 def make_python(folder: Path) -> Path:
-    """A folder for the PATH with the suite's interpreter under the names that steps use."""
+    """Make a folder for the PATH with the suite's interpreter under the names that steps use."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in ("python", "python3"):
         (folder / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
@@ -39,15 +39,15 @@ def make_python(folder: Path) -> Path:
 
 
 def make_environment(venv: Path) -> None:
-    """An environment of its own, for a step to put pip into, that sees the suite's packages, but neither its commands
-    nor the checkout."""
+    """Make an environment for a step to put pip into, with the suite's packages, but neither its commands nor the
+    checkout."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True)
     (folder,) = venv.glob("lib/python3*/site-packages")
     (folder / "suite.pth").write_text("".join(f"{path}\n" for path in PACKAGES))
 
 
 def run_step(step: Mapping[str, Any], at: Path, environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
-    """As GitHub runs it. Expressions are the caller's to fill in: ``environment`` has the values of ``env``."""
+    """Run a step as GitHub does. ``environment``: the values of ``env``, with all expressions filled in."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(_OWN)}
     return subprocess.run(
         ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
@@ -60,6 +60,6 @@ def run_step(step: Mapping[str, Any], at: Path, environment: Mapping[str, str]) 
 
 
 def select_steps(steps: Iterable[dict[str, Any]], *names: str) -> list[dict[str, Any]]:
-    """Those of these names, in this order. Raises KeyError for one that is not there."""
+    """Select the steps of these names, in this order. Raises KeyError for a missing one."""
     known = {step.get("name", ""): step for step in steps}
     return [known[name] for name in names]

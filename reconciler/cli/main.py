@@ -33,7 +33,7 @@ from reconciler.storage.storage_errors import (
     explain_storage_error,
     find_refusal,
     find_refusal_behind,
-    is_of_output,
+    is_output_error,
 )
 
 _SINGLE_DASH = re.compile(r"-[A-Za-z][A-Za-z-]+=.*")
@@ -128,7 +128,7 @@ def _report(given: list[str], error: BaseException) -> int:
             say("Interrupted. Recorded results are kept; run the command again to continue.", err=True)
         case BrokenPipeError():
             _drop_output()  # the reader closed the pipe (`| head`)
-        case OSError() if is_of_output(error, __name__):
+        case OSError() if is_output_error(error, __name__):
             _drop_output()
             say_error(
                 f"cannot write to standard output: {error.strerror} ({errorcode.get(error.errno or 0, 'no number')})",
@@ -177,7 +177,7 @@ def _choose_exit_code(error: BaseException) -> int:
             return ERROR
         case FileNotFoundError() if _is_here_gone():
             return ERROR
-        case OSError() if isinstance(error, BrokenPipeError) or is_of_output(error, __name__) or can_explain(error):
+        case OSError() if isinstance(error, BrokenPipeError) or is_output_error(error, __name__) or can_explain(error):
             return ERROR
     return BUG
 

@@ -33,7 +33,7 @@ from reconciler.resource.settings import BACKGROUND
 from reconciler.rules.results.format import AttemptVerdict, KeptFile, RecordValues, RunFiles
 from reconciler.rules.results.table import find_format
 from reconciler.storage.files import hash_file
-from reconciler.storage.untrusted_files import is_hole
+from reconciler.storage.untrusted_files import is_sparse
 
 OUTPUTS = "outputs"  # folder of the files that a harness command left next to its logs
 
@@ -160,7 +160,7 @@ def _list_session(attempt: Attempt, *, in_git: bool) -> Iterator[KeptFile]:
 
 
 def _has_content(path: Path) -> bool:
-    return path.is_file() and (status := path.stat()).st_size > 0 and not is_hole(status)
+    return path.is_file() and (status := path.stat()).st_size > 0 and not is_sparse(status)
 
 
 def _list_run_files(attempt: Attempt) -> Iterator[KeptFile]:

@@ -14,7 +14,7 @@ from reconciler.execute.request_parts import list_locations, list_secrets
 from reconciler.resource.kinds import PERFORMANCE
 from reconciler.resource.settings import DIRECTOR, KIT, NTP, STATE, STATE_EXPECT, STATE_READ, STATE_RESTORE, STATE_SET
 from reconciler.storage.files import RepositoryPaths
-from reconciler.storage.machine_locks import lock_folder
+from reconciler.storage.machine_locks import find_lock_folder
 from reconciler.storage.process import ask
 
 _LIMIT = 120.0  # seconds
@@ -61,7 +61,7 @@ def hold_state(
 
 def find_journal() -> Path:
     """Return the machine's journal, shared by all repositories."""
-    return lock_folder() / f"{STATE}.json"
+    return find_lock_folder() / f"{STATE}.json"
 
 
 def put_back_state() -> None:

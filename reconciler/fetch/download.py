@@ -23,7 +23,7 @@ from reconciler.errors import LockedError, ReconcilerError, StoreError
 from reconciler.fetch.scratch import hash_with
 from reconciler.fetch.sources import AddressError, NothingLeftError, Opened, TransientError, open_source
 from reconciler.rules.benchmark_files import GIT, FileDigest
-from reconciler.storage.files import Lock, flush_folder, remove, replace
+from reconciler.storage.files import Lock, flush_folder, read_size, remove, replace
 from reconciler.storage.json_files import read_json
 from reconciler.storage.parallel_transfers import TransferStoppedError
 from reconciler.storage.storage_errors import convert_storage_errors
@@ -160,11 +160,11 @@ def _download_from_any(run: _RunningDownload) -> Downloaded:
 def _download_from(run: _RunningDownload, address: str) -> Downloaded:
     item, limits, idle = run.item, run.limits, 0
     while True:
-        before = _read_size(item.part)
+        before = read_size(item.part)
         try:
             return _attempt(run, address)
         except TransientError as error:
-            idle = 0 if _read_size(item.part) > before else idle + 1
+            idle = 0 if read_size(item.part) > before else idle + 1
             if idle >= limits.attempts:
                 raise
             if error.after > limits.wait:
@@ -176,7 +176,7 @@ def _download_from(run: _RunningDownload, address: str) -> Downloaded:
 def _attempt(run: _RunningDownload, address: str) -> Downloaded:
     """Make one connection, or two if the partial file turns out to belong to another file."""
     item = run.item
-    resumed = _read_size(item.part) > 0
+    resumed = read_size(item.part) > 0
     try:
         whole = _append(run, address)
         return _verify(item, address, whole)
@@ -308,7 +308,3 @@ def _is_page(path: Path) -> bool:
     """Recognise the web page that servers send, with a success status, instead of an unavailable file."""
     with path.open("rb") as stream:
         return stream.read(_START).lstrip().lower().startswith((b"<!doctype html", b"<html"))
-
-
-def _read_size(path: Path) -> int:
-    return path.stat().st_size if path.is_file() else 0

@@ -23,7 +23,7 @@ from reconciler.resource.quantities import parse_decimal
 from reconciler.resource.records import Record, Recorded, Summary, is_latency_limit, is_thin
 from reconciler.storage import git
 from reconciler.storage.files import RECORDS, hash_bytes, read_checked, stamp_sources, write_cache
-from reconciler.storage.git import find_tree, name_blobs_at, stream_blobs
+from reconciler.storage.git import find_tree, list_blobs_at, stream_blobs
 from reconciler.storage.untrusted_files import LARGEST_RECORD
 
 _CACHE = "committed-records.msgpack"
@@ -107,7 +107,7 @@ class RecordReader(Struct, dict=True):
         return self._last[1]
 
     def _read(self, root: Path, commit: str) -> Committed:
-        there = name_blobs_at(root, commit, [RECORDS])
+        there = list_blobs_at(root, commit, [RECORDS])
         files = {path: blob for path, blob in there.items() if path.endswith(".json")}
         wrong = self._learn(root, commit, files)
         summaries: dict[str, Summary] = {}

@@ -359,7 +359,7 @@ def assess_merge(paths: RepositoryPaths, base: str, head: str) -> Compared:
     """Compare with the merge base, as a merge would. Raises RepositoryError for a commit that is missing here."""
     root = paths.root
     tip, wanted = git.resolve(root, base), git.resolve(root, head)
-    parted = git.merge_base(root, tip, wanted)
+    parted = git.find_merge_base(root, tip, wanted)
     base_commit = parted or tip
     apart = () if parted or tip in git.find_parents(root, wanted) else (_report_unknown_base(root, tip),)
     # A clone without local work, as in a workflow, is used once: nothing is cached there. Few records are read in full:

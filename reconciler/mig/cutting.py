@@ -22,7 +22,7 @@ from reconciler.storage.files import replace as replace_file
 from reconciler.storage.launch.launcher import Launcher
 from reconciler.storage.launch.nodes import probe_nodes
 from reconciler.storage.leftovers import open_temporary, sweep_siblings
-from reconciler.storage.machine_locks import lock_folder
+from reconciler.storage.machine_locks import find_lock_folder
 from reconciler.storage.process import ask
 
 _LIMIT = 120.0  # seconds that a step may take
@@ -326,7 +326,7 @@ def describe_gpus(accelerators: Sequence[Mapping[str, object]]) -> tuple[GpuHere
 
 
 def find_slice_journal() -> Path:
-    return lock_folder() / _FILE
+    return find_lock_folder() / _FILE
 
 
 def read_slice_journal(path: Path) -> SliceJournal:

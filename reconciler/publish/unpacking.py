@@ -20,7 +20,7 @@ from reconciler.storage.files import hash_file
 from reconciler.storage.json_files import parse_json
 from reconciler.storage.leftovers import make_folder
 from reconciler.storage.storage_errors import convert_storage_errors
-from reconciler.storage.untrusted_files import SpecialFileError, is_hole, open_regular
+from reconciler.storage.untrusted_files import SpecialFileError, is_sparse, open_regular
 from reconciler.tree.layout import is_portable
 
 _MOST = 1_000_000  # files of one archive; more are not a submission
@@ -46,7 +46,7 @@ def require_file(archive: Path) -> None:
             status = os.fstat(stream.fileno())
     except SpecialFileError as error:
         raise ReconcilerError(f"{archive} is not an archive: {error.strerror}", fix="name the archive") from error
-    if is_hole(status):
+    if is_sparse(status):
         problem = f"{archive} is not an archive: of {status.st_size:,} bytes, {status.st_blocks * 512:,} are stored"
         raise ReconcilerError(problem, fix="fetch it again")
 

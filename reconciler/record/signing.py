@@ -20,7 +20,7 @@ from reconciler.record.index import locate_record
 from reconciler.storage.files import RepositoryPaths, hash_bytes, replace
 from reconciler.storage.git_process import ask
 from reconciler.storage.leftovers import open_temporary
-from reconciler.storage.process import ChildEnd, describe_end
+from reconciler.storage.process import ChildEnd, run_signing_program
 
 NAMESPACE = "mlperf-reconciler-record"
 SUFFIX = ".sig"
@@ -46,7 +46,7 @@ class Signer(Struct, frozen=True):
         if self.kind == _PGP:
             user = ("--local-user", self.key) if self.key else ()
             words = [*program, "--batch", "--detach-sign", "--armor", *user]
-            return _require_signature(describe_end(words, data, _LIMIT))
+            return _require_signature(run_signing_program(words, data, _LIMIT))
         with open_temporary("sign") as folder:
             key, agent = self.key, list[str]()
             if _is_literal(key):
@@ -54,7 +54,7 @@ class Signer(Struct, frozen=True):
                 path.write_text(key.removeprefix("key::") + "\n", encoding="utf-8")
                 key, agent = str(path), ["-U"]
             words = [*program, "-Y", "sign", "-n", NAMESPACE, "-f", str(Path(key).expanduser()), *agent]
-            return _require_signature(describe_end(words, data, _LIMIT))
+            return _require_signature(run_signing_program(words, data, _LIMIT))
 
 
 def _is_literal(key: str) -> bool:
@@ -166,19 +166,19 @@ def _check_ssh(data: bytes, signature: Path, signers: Path | None, at: str, revo
     named, why = False, "no file of allowed signers is set"
     if signers is not None:
         who = ["-f", str(signers), "-s", str(signature), f"-Overify-time={at}"]
-        found = describe_end([*_KEYGEN, "find-principals", *who], b"", _LIMIT)
+        found = run_signing_program([*_KEYGEN, "find-principals", *who], b"", _LIMIT)
         for name in found.out.decode(errors="replace").splitlines() if found.status == 0 else ():
             named = True
             words = [*_KEYGEN, "verify", "-n", NAMESPACE, "-I", name, *who]
-            if describe_end(words, data, _LIMIT).status == 0:
-                if revoked is None or describe_end([*words, "-r", str(revoked)], data, _LIMIT).status == 0:
+            if run_signing_program(words, data, _LIMIT).status == 0:
+                if revoked is None or run_signing_program([*words, "-r", str(revoked)], data, _LIMIT).status == 0:
                     return Checked(SignatureStatus.GOOD, name)
                 return Checked(SignatureStatus.UNKNOWN, name, f"{revoked.name} revokes that key")
         but = (
             f"does not allow that key to sign {NAMESPACE}" if named else "does not list that key, or not for that time"
         )
         why = f"{signers.name} {but}"
-    fits = describe_end([*_KEYGEN, "check-novalidate", "-n", NAMESPACE, "-s", str(signature)], data, _LIMIT)
+    fits = run_signing_program([*_KEYGEN, "check-novalidate", "-n", NAMESPACE, "-s", str(signature)], data, _LIMIT)
     if fits.status == _NO_PROGRAM:
         return Checked(SignatureStatus.UNKNOWN, why=fits.error)
     if fits.status:
@@ -194,7 +194,7 @@ def _format_local(when: str) -> str:
 def _check_pgp(data: bytes, signature: Path) -> Checked:
     # A signature may name a key server, which is not contacted.
     words = ["gpg", "--batch", "--no-auto-key-retrieve", "--status-fd", "1", "--verify", str(signature), "-"]
-    checked = describe_end(words, data, _LIMIT)
+    checked = run_signing_program(words, data, _LIMIT)
     if checked.status == _NO_PROGRAM:
         return Checked(SignatureStatus.UNKNOWN, why=checked.error)
     rows = dict(_read_status(checked.out.decode(errors="replace").splitlines()))

@@ -9,6 +9,7 @@ import gzip
 import io
 import tarfile
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
@@ -48,9 +49,10 @@ def read_code(path: Path, prefix: str = "", written: Collection[str] = ()) -> tu
 def list_changed_files(kept: Mapping[str, bytes], now: Mapping[str, bytes], large: Mapping[str, str]) -> list[str]:
     """List how a folder of code differs from the copy that a run kept: "run.py changed". ``now`` and ``large``: from
     ``read_code``."""
-    listed = (line.split("  ", 1) for line in kept.get(LEFT_OUT, b"").decode(errors="replace").splitlines())
-    before: dict[str, object] = {name: data for name, data in kept.items() if name != LEFT_OUT}
-    before |= {name: digest for digest, name in listed}
+    before: dict[str, object] = dict(kept)
+    with suppress(ValueError):  # a file of the code's own with this name
+        before |= read_left_out(kept.get(LEFT_OUT, b""))
+        before.pop(LEFT_OUT, None)
     after: dict[str, object] = {**now, **large}
     words = {(True, True): "changed", (True, False): "removed", (False, True): "added"}
     names = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))

@@ -1,4 +1,4 @@
-"""Selects the files of a folder that are a command's code: those that git keeps there, except files that builds, runs
+"""Select the files of a folder that are a command's code: those that git keeps there, except files that builds, runs
 and tools write.
 
 Every plan needs this, so it does not read files whose size and time are unchanged.

@@ -1,4 +1,4 @@
-"""Pauses Python's garbage collector when it would only cost time.
+"""Pause Python's garbage collector when it would only cost time.
 
 The collector looks for unreachable cycles of objects, and searches all objects more often the more of them are created.
 An object without references is freed at once, without the collector.

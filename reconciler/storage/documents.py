@@ -39,7 +39,11 @@ class ResultDocument(Struct, frozen=True, dict=True):
     def lines(self) -> Mapping[str, int]:
         """The 1-based line where each name first occurs as a key, at any depth; computed only for messages about
         problems."""
-        return _lines(self.text, self.shape)
+        found: dict[str, int] = {}
+        for line, row in enumerate(self.text.split("\n"), start=1):
+            for match in self.shape.finditer(row):
+                found.setdefault(match[1], line)
+        return found
 
     def get(self, name: str) -> Any:
         return self.values.get(name)
@@ -60,7 +64,7 @@ def parse_json_object(data: bytes, _: str = "") -> ResultDocument:
     document = parse_json(content)
     _refuse_long_numbers(_DIGITS, data, document)
     if not isinstance(document, dict):
-        raise ValueError(f"it contains {_kind(document)}, not an object")
+        raise ValueError(f"it contains {_describe_type(document)}, not an object")
     return ResultDocument(document, content, repeated=_find_repeated(content, document))
 
 
@@ -75,7 +79,7 @@ def parse_yaml_mapping(data: bytes, _: str = "") -> ResultDocument:
         raise ValueError("its brackets are nested too deeply") from error
     _refuse_long_numbers(_YAML_DIGITS, data, document)
     if not isinstance(document, dict):
-        raise ValueError(f"it contains {_kind(document)}, not a mapping")
+        raise ValueError(f"it contains {_describe_type(document)}, not a mapping")
     return ResultDocument({str(name): item for name, item in document.items()}, content, _YAML_KEY)
 
 
@@ -121,13 +125,5 @@ def _refuse_long_numbers(digits: bytes, data: bytes, document: Any) -> None:
             left += [*found, *found.values()] if isinstance(found, dict) else found
 
 
-def _lines(content: str, shape: re.Pattern[str]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for line, row in enumerate(content.split("\n"), start=1):
-        for match in shape.finditer(row):
-            found.setdefault(match[1], line)
-    return found
-
-
-def _kind(document: Any) -> str:
+def _describe_type(document: Any) -> str:
     return {list: "a list", str: "text", type(None): "nothing"}.get(type(document), "a single value")

@@ -1,4 +1,4 @@
-"""Escapes output text from any source: specs, logs, folder names, commit subjects, a child's output.
+"""Escape output text from any source: specs, logs, folder names, commit subjects, a child's output.
 
 Text is escaped once, at output, for its destination. Nothing shown can move a cursor, hide or reorder other text,
 become markup, or act as a command for the program that reads a CI job's output.
@@ -38,7 +38,7 @@ _VARIABLE = r"\$\{(\w+)\}"
 _BELOW_A_VARIABLE = r"\$\{\w+\}/[^/$]+"
 
 
-def _visible(match: re.Match[str]) -> str:
+def _escape_character(match: re.Match[str]) -> str:
     character = match[0]
     code = ord(character)
     if 0xDC80 <= code <= 0xDCFF:
@@ -62,22 +62,22 @@ def escape_output(text: str) -> str:
     written out, and no line is a command."""
     shown = _hide_values(text)
     if not _is_plain(shown.replace("\n", "")):
-        shown = re.sub(_STYLED, lambda found: f"\x1b[{found[1]}m" if found[1] else _visible(found), shown)
+        shown = re.sub(_STYLED, lambda found: f"\x1b[{found[1]}m" if found[1] else _escape_character(found), shown)
     return re.sub(_COMMAND, lambda found: "#\\" if found[1] is None else f"{found[1]}\\:", shown)
 
 
 def escape_line(text: str) -> str:
     """Escape one value within a line: a newline in it does not begin another line."""
-    return text if _is_plain(text) else re.sub(_IN_LINE, _visible, text)
+    return text if _is_plain(text) else re.sub(_IN_LINE, _escape_character, text)
 
 
 def escape_hidden(text: str) -> str:
     """Remove only invisible characters, from text that is markup already or that contains our own CI commands."""
-    return re.sub(_IN_TEXT, _visible, _hide_values(text))
+    return re.sub(_IN_TEXT, _escape_character, _hide_values(text))
 
 
 def hide_value(name: str, value: str) -> None:
-    """From now on show ``value`` as its ``${NAME}`` everywhere. It does nothing for a path on this disk, which has many
+    """Show ``value`` from now on as its ``${NAME}`` everywhere. It does nothing for a path on this disk, which has many
     others below it (``hide_location`` hides the paths in a spec), or for a very short word, which would match
     everywhere."""
     if len(value) >= _SHORTEST and not value.startswith("/"):
@@ -96,7 +96,7 @@ def find_variable(location: str) -> str:
 
 
 def hide_location(written: str, expanded: str) -> bool:
-    """From now on show the location as written in the spec, and paths below it accordingly. Returns False if it is so
+    """Show the location from now on as written in the spec, and paths below it accordingly. Returns False if it is so
     short that it would match everywhere."""
     if not expanded.startswith("/") and len(expanded) < _SHORTEST:
         return False
@@ -107,28 +107,29 @@ def hide_location(written: str, expanded: str) -> bool:
     for shown, path in pairs:
         if path := path.rstrip("/"):
             _HIDDEN_LOCATIONS[path] = shown.rstrip("/")
-    _find_locations.cache_clear()
+    _compile_locations.cache_clear()
     return True
 
 
 def _hide_values(text: str) -> str:
     if _HIDDEN_LOCATIONS:
-        text = _find_locations().sub(lambda found: _HIDDEN_LOCATIONS[found[0]], text)
+        text = _compile_locations().sub(lambda found: _HIDDEN_LOCATIONS[found[0]], text)
     for value in sorted(_HIDDEN_VALUES, key=len, reverse=True):
         text = text.replace(value, _HIDDEN_VALUES[value])
     return text
 
 
 @lru_cache(maxsize=1)
-def _find_locations() -> re.Pattern[str]:
-    """Match complete names of files and folders only; in JSON, the letter n of an escaped newline may precede one."""
+def _compile_locations() -> re.Pattern[str]:
+    """Compile a pattern of complete names only; in JSON, the letter n of an escaped newline may precede one."""
     longest_first = sorted(_HIDDEN_LOCATIONS, key=len, reverse=True)
     return re.compile(rf"(?:(?<![\w./~-])|(?<=\\[nrt]))(?:{'|'.join(map(re.escape, longest_first))})(?![\w-]|\.\w)")
 
 
 def encode_json(value: Any) -> str:
     """Encode like ``json.dumps``, with indentation; invisible characters and commands are escaped in JSON's own way."""
-    return re.sub(_IN_TEXT, _json_escape, _hide_values(_dump_json(value))).replace("##", "#\\u0023")
+    shown = _hide_values(_dump_json(value))
+    return re.sub(_IN_TEXT, lambda found: json.dumps(found[0])[1:-1], shown).replace("##", "#\\u0023")
 
 
 def _dump_json(value: Any) -> str:
@@ -140,10 +141,6 @@ def _dump_json(value: Any) -> str:
         return msgspec.json.format(json.dumps(value, ensure_ascii=False), indent=2)
     except (msgspec.DecodeError, UnicodeEncodeError):
         return json.dumps(value, indent=2, ensure_ascii=False)
-
-
-def _json_escape(match: re.Match[str]) -> str:
-    return json.dumps(match[0])[1:-1]
 
 
 def escape_markdown(text: str) -> str:
@@ -163,4 +160,4 @@ def escape_html(text: str) -> str:
     """Escape a value as text or as a quoted attribute."""
     import html
 
-    return html.escape(re.sub(_IN_TEXT, _visible, text), quote=True)
+    return html.escape(re.sub(_IN_TEXT, _escape_character, text), quote=True)

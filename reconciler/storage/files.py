@@ -251,6 +251,10 @@ def is_leftover(name: str) -> bool:
     return name.startswith(".") and name.endswith((PARTIAL, _GONE))
 
 
+def read_size(path: Path) -> int:
+    return path.stat().st_size if path.is_file() else 0
+
+
 def hash_file(path: Path) -> str:
     return hash_regular(path)
 
@@ -310,7 +314,7 @@ class Lock:
                 owner, taken_for = _read_owner(descriptor)
                 owner = owner or "another process"
                 # A killed owner ends a moment later, and its child keeps the lock even longer.
-                alive = _alive(owner)
+                alive = _is_running(owner)
                 grace = _ENDING_GRACE if alive else _ORPHAN_GRACE
                 if time.monotonic() >= give_up + grace:
                     os.close(descriptor)
@@ -343,18 +347,18 @@ class Lock:
         (fs.protected_regular). Any other kind of file in its place is never written, since a link would lead to one of
         our files."""
         try:
-            descriptor = self._descriptor()
+            descriptor = self._open_or_create()
         except OSError as error:
             if error.errno not in (errno.ELOOP, errno.ENXIO, errno.EISDIR):
                 raise
-            raise self._foreign() from error
+            raise self._make_foreign_error() from error
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
             os.close(descriptor)
-            raise self._foreign()
+            raise self._make_foreign_error()
         return descriptor
 
-    def _descriptor(self) -> int:
+    def _open_or_create(self) -> int:
         flags = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK
         while True:
             with contextlib.suppress(FileNotFoundError):
@@ -365,7 +369,7 @@ class Lock:
                     os.fchmod(descriptor, 0o666)
                 return descriptor
 
-    def _foreign(self) -> StorageError:
+    def _make_foreign_error(self) -> StorageError:
         fix = "find its creator and remove it, or use another folder: export RECONCILE_LOCKS=DIR"
         return StorageError(f"{self.path} is a link or special file, not a lock", fix=fix)
 
@@ -405,7 +409,7 @@ def _read_owner(descriptor: int) -> tuple[str, str]:
     return next(found), next(found)
 
 
-def _alive(owner: str) -> bool:
+def _is_running(owner: str) -> bool:
     """Return True if the process named in a lock file is running, or if none is named. A process that merely waits for
     its parent to notice its end does not count."""
     found = re.match(r"process (\d+)", owner)

@@ -174,10 +174,10 @@ def _parse_blame(text: str) -> dict[int, LineCommit]:
             commits.setdefault(name, {})
         elif name:
             commits[name][words[0]] = row[len(words[0]) + 1 :]
-    return {line: _line_commit(commit, commits[commit]) for line, commit in lines.items()}
+    return {line: _make_line_commit(commit, commits[commit]) for line, commit in lines.items()}
 
 
-def _line_commit(commit: str, facts: Mapping[str, str]) -> LineCommit:
+def _make_line_commit(commit: str, facts: Mapping[str, str]) -> LineCommit:
     if not commit.strip("0"):
         return LineCommit()
     when = read_commit_time(facts.get("author-time", ""))
@@ -242,7 +242,7 @@ def resolve(root: Path, name: str) -> str:
     raise RepositoryError(f"no commit {name!r} in this clone", fix=f"git fetch {deepen}{wanted}" if known else here)
 
 
-def merge_base(root: Path, one: str, other: str) -> str | None:
+def find_merge_base(root: Path, one: str, other: str) -> str | None:
     """Return the merge base of two commits; None if there is none or a shallow clone does not reach it."""
     return ask(root, "merge-base", one, other).text or None
 
@@ -300,7 +300,7 @@ def read_blobs(root: Path, blobs: Iterable[str]) -> dict[str, bytes]:
 
 
 class BlobReader(Struct, frozen=True):
-    """Reads contents by blob id like ``read_blobs``, but through one git process that stays open for many small
+    """Read contents by blob id like ``read_blobs``, but through one git process that stays open for many small
     queries."""
 
     root: Path
@@ -310,7 +310,9 @@ class BlobReader(Struct, frozen=True):
     def read(self, blobs: Iterable[str]) -> dict[str, bytes]:
         found: dict[str, bytes] = {}
         uncached = []
-        for some in _split(sorted(set(blobs))):
+        wanted = sorted(set(blobs))
+        for at in range(0, len(wanted), _QUESTIONS):
+            some = wanted[at : at + _QUESTIONS]
             with contextlib.suppress(BrokenPipeError):  # then it has ended and answers no query
                 self.ask.write("".join(f"{blob}\n" for blob in some).encode())
                 self.ask.flush()
@@ -330,11 +332,6 @@ def open_blobs(root: Path) -> Iterator[BlobReader]:
         yield BlobReader(root, asking, answering)
 
 
-def _split(blobs: list[str]) -> Iterator[list[str]]:
-    """Split the ids into groups small enough for git to accept before its answers are read."""
-    yield from (blobs[at : at + _QUESTIONS] for at in range(0, len(blobs), _QUESTIONS))
-
-
 def commit(root: Path, paths: Iterable[str], message: str) -> str:
     """Commit the changes in these files and folders, and nothing else that the user has staged.
 
@@ -348,8 +345,8 @@ def commit(root: Path, paths: Iterable[str], message: str) -> str:
         if index is None:
             raise RepositoryError(f"git add: {root} is not in a git repository", fix="run `git init`")
         made, free = _commit(index, given, message)
-        if behind := _changed_below(root, given):  # including the remains of a commit that was killed before this point
-            index.share(_listed(behind), _TURN if free else 0.0)
+        if behind := _list_index_changes(root, given):  # with the remains of a commit that was killed before this point
+            index.share(_join_paths(behind), _TURN if free else 0.0)
     return made
 
 
@@ -357,11 +354,11 @@ def end_killed_commit(root: Path, paths: Iterable[str]) -> None:
     """Bring the index to HEAD below these paths, and remove the remains of a commit killed at its end."""
     given = list(paths)
     end_killed_commits(root)
-    if not _changed_below(root, given):
+    if not _list_index_changes(root, given):
         return
     with open_private_index(root) as index:
-        if index is not None and (behind := _changed_below(root, given)):
-            index.share(_listed(behind), _TURN)
+        if index is not None and (behind := _list_index_changes(root, given)):
+            index.share(_join_paths(behind), _TURN)
 
 
 def _is_in_head(root: Path, path: str) -> bool:
@@ -370,24 +367,24 @@ def _is_in_head(root: Path, path: str) -> bool:
 
 
 def _commit(index: PrivateIndex, given: Sequence[str], message: str) -> tuple[str, bool]:
-    added = index.ask("add", *_FROM_STDIN, stdin=_listed(given))
+    added = index.ask("add", *_FROM_STDIN, stdin=_join_paths(given))
     if added.status:
         refuse_disk(added.error, index.folder, index.root)
     added.require("git add", "commit the records yourself, or fix what git reports")
-    new = _changed_below(index.root, given, index.copy)
+    new = _list_index_changes(index.root, given, index.copy)
     if not new:
         return "", True
     free = index.wait_for_turn(_TURN)  # otherwise another process left a lock, and only the commit itself proceeds
     # --only takes these files from the work tree, and the HEAD that git finds under its own lock.
-    made = _in_turn(index, "--quiet", "--only", "--message", message, *_FROM_STDIN, stdin=_listed(new))
-    if made.status and _changed_below(index.root, new, index.copy):  # otherwise another process has just committed them
+    made = _commit_in_turn(index, "--quiet", "--only", "--message", message, *_FROM_STDIN, stdin=_join_paths(new))
+    if made.status and _list_index_changes(index.root, new, index.copy):  # else another process has just committed them
         refuse_disk(made.error, index.folder, index.root)
         said = made.error or made.out.decode(errors="replace").strip() or f"it ended with {made.status}"
         raise RepositoryError(f"git commit: {said}", fix="fix what git reports; the records are safe in state/")
     return find_head(index.root) or "", free
 
 
-def _in_turn(index: PrivateIndex, *arguments: str, stdin: bytes) -> GitAnswer:
+def _commit_in_turn(index: PrivateIndex, *arguments: str, stdin: bytes) -> GitAnswer:
     """Commit once no other git process has locked the branch. Such locks last only for moments."""
     give_up = time.monotonic() + _TURN
     while True:
@@ -398,7 +395,7 @@ def _in_turn(index: PrivateIndex, *arguments: str, stdin: bytes) -> GitAnswer:
         time.sleep(0.1)
 
 
-def _changed_below(root: Path, paths: Iterable[str], index: Path | None = None) -> list[str]:
+def _list_index_changes(root: Path, paths: Iterable[str], index: Path | None = None) -> list[str]:
     """List files below these paths whose bytes in an index (by default the user's) differ from HEAD; if there is no
     commit yet, list all files of the index there."""
     if find_head(root) is None:
@@ -409,7 +406,7 @@ def _changed_below(root: Path, paths: Iterable[str], index: Path | None = None) 
     return [name for name in answer.items if any(name == path or name.startswith(f"{path}/") for path in given)]
 
 
-def _listed(paths: Iterable[str]) -> bytes:
+def _join_paths(paths: Iterable[str]) -> bytes:
     return b"".join(path.encode(errors="surrogateescape") + b"\0" for path in paths)
 
 
@@ -602,15 +599,15 @@ def find_tree(root: Path, commit_id: str, folder: str) -> str:
     return ask(root, "rev-parse", "--verify", "--quiet", "--end-of-options", asked, fetch=True).text
 
 
-def name_blobs_at(root: Path, commit_id: str, folders: Iterable[str]) -> dict[str, str]:
+def list_blobs_at(root: Path, commit_id: str, folders: Iterable[str]) -> dict[str, str]:
     """Return path → blob id of the files that ``list_files_at`` lists, even if git has lost them: five times as fast,
     since git opens none of them."""
     return {path: blob for path, (_, _, blob) in _list_blob_rows(root, commit_id, folders)}
 
 
 def stream_blobs(root: Path, blobs: Sequence[str], largest: int) -> Iterator[bytes | None]:
-    """Yield the contents in this order. Git reads the next one meanwhile, and they need not all be in memory. Yields
-    None for a blob larger than ``largest`` or missing here: ``read_blobs`` may fetch it."""
+    """Yield the contents in this order. Git reads ahead, and they need not all be in memory. Yields None for
+    a blob larger than ``largest`` or missing here: ``read_blobs`` may fetch it."""
     if not blobs:
         return
     with converse(root, "cat-file", "--batch", "--buffer", stdin="\n".join(blobs).encode()) as (_, answers):

@@ -105,11 +105,6 @@ def _identify(lock: Path) -> tuple[int, ...] | None:
     return (found.st_dev, found.st_ino, found.st_mtime_ns) if stat.S_ISREG(found.st_mode) else None
 
 
-def is_in_use(root: Path) -> bool:
-    """Return True if a visible git that is not our child works in the repository."""
-    return sys.platform.startswith("linux") and _is_in_use(root, unseen=False)
-
-
 def _is_in_use(root: Path, *, unseen: bool = True) -> bool:
     """Return True if any other git works in the repository. ``unseen``: one that cannot be inspected counts as such."""
     if not sys.platform.startswith("linux"):
@@ -192,7 +187,7 @@ class PrivateIndex(Struct, frozen=True):
             if _remove_dead(lock):
                 continue
             if time.monotonic() > give_up:
-                if is_in_use(self.root):
+                if sys.platform.startswith("linux") and _is_in_use(self.root, unseen=False):
                     problem = f"git commit: another git process is using the index of {self.root} ({lock.name})"
                     raise RepositoryError(problem, fix=_WAITS)
                 return False
@@ -286,7 +281,7 @@ def _sweep(root: Path, git_folder: Path, shared: Path) -> None:
             if not Path(str(note).removesuffix(_FOLDER)).exists():
                 shutil.rmtree(note, ignore_errors=True)
             continue
-        with contextlib.suppress(OSError), _is_released(note) as dead:
+        with contextlib.suppress(OSError), _lock_if_dead(note) as dead:
             if dead and end_turn(root, Path(f"{note}{_FOLDER}")):
                 shutil.rmtree(f"{note}{_FOLDER}", ignore_errors=True)
                 note.unlink()
@@ -295,7 +290,7 @@ def _sweep(root: Path, git_folder: Path, shared: Path) -> None:
 def _remove_dead(lock: Path) -> bool:
     """Remove a lock that is ours and whose maker has ended; return whether it was one."""
     try:
-        with _is_released(lock) as dead:
+        with _lock_if_dead(lock) as dead:
             if dead:
                 lock.unlink()
             return dead
@@ -304,7 +299,7 @@ def _remove_dead(lock: Path) -> bool:
 
 
 @contextlib.contextmanager
-def _is_released(note: Path) -> Iterator[bool]:
+def _lock_if_dead(note: Path) -> Iterator[bool]:
     """Yield True for a note of ours without a flock, and lock it, so that only one process removes it. An incomplete
     note, as after a power failure, is recognised by its name or its beginning. Raises OSError if there is none."""
     descriptor = os.open(note, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -313,14 +308,9 @@ def _is_released(note: Path) -> Iterator[bool]:
         begun = note.name.startswith(_PREFIX) or (said != b"" and _NOTE.startswith(said))
         # Never lock a young one: its maker may not have locked it yet, and could no longer do so.
         ours = said == _NOTE or (begun and age > _YOUNG)
-        yield ours and try_flock(descriptor) and _is_still(note, descriptor)
+        yield ours and try_flock(descriptor) and os.path.samestat(note.lstat(), os.fstat(descriptor))
     finally:
         os.close(descriptor)
-
-
-def _is_still(path: Path, descriptor: int) -> bool:
-    there, known = path.lstat(), os.fstat(descriptor)
-    return (there.st_dev, there.st_ino) == (known.st_dev, known.st_ino)
 
 
 def refuse_disk(said: str, folder: Path, named: Path) -> None:

@@ -139,7 +139,7 @@ def ask(
         apart = alone and not _has_terminal()
         return _run(root, arguments, _ALWAYS, chosen, stdin, limit, alone=apart, inherits=inherits)
     closed = (*_ALWAYS, *_READING)
-    environment = {**_HONEST, **chosen, "GIT_ALLOW_PROTOCOL": reach, **(_without_filters(root) if unfiltered else {})}
+    environment = {**_HONEST, **chosen, "GIT_ALLOW_PROTOCOL": reach, **(_disable_filters(root) if unfiltered else {})}
     answer = _run(root, arguments, closed, environment, stdin, limit)
     refuse_disk_of_git(answer, root)
     if not fetch or not answer.lacks_objects:
@@ -162,7 +162,7 @@ def converse(root: Path, *arguments: str, stdin: bytes = b"") -> Iterator[tuple[
     """Open a read-only git process that answers query after query: (its input, its output). ``stdin``: all queries, if
     known."""
     chosen = [word for setting in (*_ALWAYS, *_READING) for word in ("-c", setting)]
-    with _own_repository(), _stream(stdin) as stream:
+    with _hide_repository_variables(), _open_stream(stdin) as stream:
         running: Any = git.cmd.Git(root).execute(
             ["git", *chosen, *arguments],
             istream=stream if stdin else subprocess.PIPE,
@@ -183,9 +183,9 @@ def converse(root: Path, *arguments: str, stdin: bytes = b"") -> Iterator[tuple[
         process.stderr.close()
 
 
-def _without_filters(root: Path) -> dict[str, str]:
+def _disable_filters(root: Path) -> dict[str, str]:
     """Return variables that turn off every filter in the configuration."""
-    found = _configured(root, "--name-only", "--get-regexp", r"^filter\.")
+    found = _read_config(root, "--name-only", "--get-regexp", r"^filter\.")
     drivers = sorted({match[1] for name in found if (match := _DRIVER.fullmatch(name))})
     off = [(f"filter.{driver}.{key}", value) for driver in drivers for key, value in _OFF.items()]
     given = int(os.environ.get("GIT_CONFIG_COUNT") or 0)
@@ -197,12 +197,12 @@ def _without_filters(root: Path) -> dict[str, str]:
 
 def _find_refused(root: Path) -> str:
     """Return the first setting of the clone that forbids automatic fetching; "" for none."""
-    words = _configured(root, "--name-only", "--show-scope", "--list")
+    words = _read_config(root, "--name-only", "--show-scope", "--list")
     names = (name for scope, name in zip(words[::2], words[1::2], strict=False) if scope in ("local", "worktree"))
     return next((name for name in names if _REFUSED_TO_FETCH.fullmatch(name)), "")
 
 
-def _configured(root: Path, *arguments: str) -> list[str]:
+def _read_config(root: Path, *arguments: str) -> list[str]:
     return _run(root, ("config", "-z", *arguments), _ALWAYS, {}, b"", None).items
 
 
@@ -219,7 +219,7 @@ def _run(
 ) -> GitAnswer:
     chosen = [word for setting in settings for word in ("-c", setting)]
     try:
-        with _own_repository(), _stream(stdin) as stream:
+        with _hide_repository_variables(), _open_stream(stdin) as stream:
             status, out, error = git.cmd.Git(root).execute(
                 ["git", *chosen, *arguments],
                 istream=stream,
@@ -235,7 +235,7 @@ def _run(
     except (git.exc.GitCommandNotFound, OSError) as problem:
         refuse_storage_error(problem.__cause__ if isinstance(problem.__cause__, OSError) else problem, root)
         return GitAnswer(127, b"", str(problem))
-    return GitAnswer(int(status), _bytes(out), _bytes(error).decode(errors="replace").strip())
+    return GitAnswer(int(status), _encode(out), _encode(error).decode(errors="replace").strip())
 
 
 def refuse_disk_of_git(answer: GitAnswer, root: Path) -> None:
@@ -276,7 +276,7 @@ def _has_terminal() -> bool:
 
 
 @contextlib.contextmanager
-def _own_repository() -> Iterator[None]:
+def _hide_repository_variables() -> Iterator[None]:
     hidden = {name: os.environ.pop(name) for name in _SELECTS_A_REPOSITORY if name in os.environ}
     try:
         yield
@@ -285,7 +285,7 @@ def _own_repository() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _stream(data: bytes) -> Iterator[BinaryIO]:
+def _open_stream(data: bytes) -> Iterator[BinaryIO]:
     """Open the data as a file, which git reads at its own pace."""
     if not data:
         with Path(os.devnull).open("rb") as nothing:
@@ -297,5 +297,5 @@ def _stream(data: bytes) -> Iterator[BinaryIO]:
         yield stream
 
 
-def _bytes(text: str | bytes) -> bytes:
+def _encode(text: str | bytes) -> bytes:
     return text.encode() if isinstance(text, str) else text

@@ -1,4 +1,4 @@
-"""Parses JSON of foreign origin: returns a value or raises ValueError, whatever the input.
+"""Parse JSON of foreign origin: return a value or raise ValueError, whatever the input.
 
 Separate from the gate for files, which is loaded by commands that need no codec.
 """

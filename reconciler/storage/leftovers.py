@@ -35,7 +35,7 @@ def sweep(folder: Path) -> None:
     """Remove, at any depth, the remains of killed writes and removals. Requires the pass lock."""
     for parent, folders, files in os.walk(folder):
         for name in filter(is_leftover, [*folders, *files]):
-            _remove_left(Path(parent) / name)
+            _remove_leftover(Path(parent) / name)
 
 
 def sweep_folders(folders: Iterable[Path]) -> None:
@@ -43,7 +43,7 @@ def sweep_folders(folders: Iterable[Path]) -> None:
     for folder in folders:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             for entry in list(os.scandir(folder)):
-                _remove_left(Path(entry.path))
+                _remove_leftover(Path(entry.path))
 
 
 def sweep_repository(paths: RepositoryPaths) -> None:
@@ -63,7 +63,7 @@ def sweep_siblings(path: Path) -> None:
     """Remove the remains of killed writes of a file, and of files whose names begin with its name. For a user's folder,
     in which nothing else is ours."""
     for left in path.parent.glob(f".{glob.escape(path.name)}*{PARTIAL}"):
-        _remove_left(left)
+        _remove_leftover(left)
 
 
 def write_output(path: Path, data: bytes) -> None:
@@ -88,7 +88,7 @@ def make_folder(path: Path) -> Iterator[Path]:
     may exist, except an empty one. Remains of an earlier killed process are removed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     for left in path.parent.glob(f".{glob.escape(path.name)}.*{PARTIAL}"):
-        _remove_left(left)
+        _remove_leftover(left)
     aside = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=PARTIAL, dir=path.parent))
     opened = os.open(aside, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -127,16 +127,16 @@ def sweep_temporary(parent: Path) -> None:
         with contextlib.suppress(OSError):
             status = path.lstat()
             ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
-            if ours and (any(path.iterdir()) or time.time() - status.st_mtime > _YOUNG) and _is_unheld(path):
+            if ours and (any(path.iterdir()) or time.time() - status.st_mtime > _YOUNG) and _is_unlocked(path):
                 shutil.rmtree(path, ignore_errors=True)
 
 
-def _remove_left(path: Path) -> None:
-    if is_leftover(path.name) and _is_unheld(path):
+def _remove_leftover(path: Path) -> None:
+    if is_leftover(path.name) and _is_unlocked(path):
         remove(path)
 
 
-def _is_unheld(path: Path) -> bool:
+def _is_unlocked(path: Path) -> bool:
     """Return True if there is no flock. A file being written has one, and other commands write specs and decisions
     during a pass."""
     if path.is_symlink():

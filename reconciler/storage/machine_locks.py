@@ -15,10 +15,11 @@ _PURPOSES = {"quiet": "exclusive use of this machine"}
 
 def make_machine_lock(name: str) -> Lock:
     """Make a lock shared by all repositories and users of this machine (``quiet``: one timed run at a time)."""
-    return Lock(lock_folder() / name, purpose=_PURPOSES.get(name, f"{name} lock of this machine"), shared_folder=True)
+    purpose = _PURPOSES.get(name, f"{name} lock of this machine")
+    return Lock(find_lock_folder() / name, purpose=purpose, shared_folder=True)
 
 
-def lock_folder() -> Path:
+def find_lock_folder() -> Path:
     """Return the folder in RECONCILE_LOCKS, or one below the machine's temporary folder. Anyone may have created an
     entry of that name there, so unless it is a folder in which users cannot change each other's files, a folder that
     only this user uses is returned instead. Permissions of existing folders are never changed."""

@@ -1,4 +1,4 @@
-"""Finds schemas and the starter spec, inside the installed wheel or at the top of a checkout.
+"""Find schemas and the starter spec, inside the installed wheel or at the top of a checkout.
 
 ``pyproject.toml`` copies them to ``reconciler/spec/data`` in the wheel. A checkout (and an editable install) has no
 such folder, so its top-level ``schemas/`` and ``specs/`` are read, and edits take effect at once.

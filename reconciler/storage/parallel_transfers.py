@@ -1,4 +1,4 @@
-"""Runs transfers at the same time, in threads that the process does not wait for, because a server may never answer."""
+"""Run transfers at the same time, in threads that the process does not wait for, because a server may never answer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LAST_BYTES = 5.0  # seconds that transfers under way have to end after a stop
 
 
 class TransferStoppedError(Exception):
-    """The transfer is no longer wanted."""
+    """A transfer that is no longer wanted."""
 
 
 def run_transfers(

@@ -70,12 +70,9 @@ def build_elsewhere_environment() -> dict[str, str]:
 
 def build_launched_environment() -> dict[str, str]:
     """Build the environment of a child that starts a launcher."""
-    environment = build_child_environment(list_launcher_variables())
+    variables = {name: value for name, value in os.environ.items() if name.startswith(LAUNCHERS)}
+    environment = build_child_environment(variables)
     return {name: value for name, value in environment.items() if name not in CHOSEN_DEVICES}
-
-
-def list_launcher_variables() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if name.startswith(LAUNCHERS)}
 
 
 def build_harness_command(
@@ -230,7 +227,7 @@ def run_pip(arguments: Sequence[str], limit: float, more: Mapping[str, str] = Ma
 _KEYS = ("SSH_AUTH_SOCK", "GNUPGHOME", "GPG_AGENT_INFO", "XDG_RUNTIME_DIR", "SSH_SK_PROVIDER")
 
 
-def describe_end(command: Sequence[str], stdin: bytes, limit: float) -> ChildEnd:
+def run_signing_program(command: Sequence[str], stdin: bytes, limit: float) -> ChildEnd:
     """Run a signing program to its end. It never raises: the status is 127 if the program is missing, 124 if it takes
     longer than ``limit`` seconds. It has no terminal, so that it cannot wait for a passphrase."""
     keys = {name: os.environ[name] for name in _KEYS if name in os.environ}

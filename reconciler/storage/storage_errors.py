@@ -1,4 +1,4 @@
-"""Turns failures of a file system or the machine into errors with the problem, the place and the fix.
+"""Turn failures of a file system or the machine into errors with the problem, the place and the fix.
 
 None of these is about the file itself: a record on a failing disk is not a damaged record, and a lock that a file
 system does not support is not taken. Code that treats an OSError as "file missing" calls ``refuse_storage_error``
@@ -102,7 +102,7 @@ def can_explain(error: OSError) -> bool:
     return error.errno in _FIXES or named or isinstance(error, SpecialFileError)
 
 
-def is_of_output(error: OSError, *modules: str) -> bool:
+def is_output_error(error: OSError, *modules: str) -> bool:
     """Return True if the error was raised while writing output to a stream without a file name. ``modules``: further
     modules that write output."""
     *_, (frame, _) = walk_tb(error.__traceback__)
@@ -131,6 +131,6 @@ def convert_storage_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno not in _FIXES or is_of_output(error):
+        if error.errno not in _FIXES or is_output_error(error):
             raise
         raise explain_storage_error(error, path) from error

@@ -151,23 +151,23 @@ def _describe_special(path: Path, top: Path) -> str:
         return ""
     if not stat.S_ISREG(status.st_mode):
         return "a pipe, socket or device"
-    return _too_large(path.name, status)
+    return _describe_size(path.name, status)
 
 
-def _too_large(name: str, status: os.stat_result) -> str:
+def _describe_size(name: str, status: os.stat_result) -> str:
     if status.st_size <= LARGEST:
         return ""
     if name != _ANSWERS or status.st_size > LARGEST_ANSWERS:
         return f"a file of {status.st_size:,} bytes, too many for its type"
-    return f"a file of {status.st_size:,} bytes that occupies {status.st_blocks * 512:,}" if is_hole(status) else ""
+    return f"a file of {status.st_size:,} bytes that occupies {status.st_blocks * 512:,}" if is_sparse(status) else ""
 
 
 def is_special(status: os.stat_result) -> bool:
     """Return True for anything but an ordinary file: a pipe, a device, a sparse file."""
-    return not stat.S_ISREG(status.st_mode) or is_hole(status)
+    return not stat.S_ISREG(status.st_mode) or is_sparse(status)
 
 
-def is_hole(status: os.stat_result) -> bool:
+def is_sparse(status: os.stat_result) -> bool:
     """Return True if a file claims far more bytes than were ever written to it."""
     return status.st_size > LARGEST and status.st_blocks * 512 * _SPARSE < status.st_size
 
@@ -186,7 +186,7 @@ def find_in_index(root: Path, folder: str) -> str:
         return ""
     below = wanted + b"/"
     try:
-        found = next((path for path in _index_paths(index, wanted) if path == wanted or path.startswith(below)), b"")
+        found = next((path for path in _find_paths(index, wanted) if path == wanted or path.startswith(below)), b"")
     except (ValueError, IndexError):
         return ""  # git itself cannot read such an index
     return found.decode(errors="surrogateescape")
@@ -212,11 +212,11 @@ def _find_git_folder(path: Path) -> Path:
     return path.parent / named
 
 
-def _index_paths(index: bytes, wanted: bytes) -> Iterator[bytes]:
+def _find_paths(index: bytes, wanted: bytes) -> Iterator[bytes]:
     """Yield the paths that may begin with ``wanted`` (gitformat-index). After the flags, which end in the length of the
     path, each path is complete, except in version 4, which stores only the difference from the previous one."""
     if index[4:8] == (4).to_bytes(4, "big"):
-        yield from _packed_paths(index)
+        yield from _unpack_paths(index)
         return
     at = index.find(wanted)
     while at >= 0:
@@ -227,7 +227,7 @@ def _index_paths(index: bytes, wanted: bytes) -> Iterator[bytes]:
         at = index.find(wanted, at + 1)
 
 
-def _packed_paths(index: bytes) -> Iterator[bytes]:
+def _unpack_paths(index: bytes) -> Iterator[bytes]:
     at, path = 12, b""
     for _ in range(int.from_bytes(index[8:12], "big")):
         flags = int.from_bytes(index[at + 60 : at + 62], "big")

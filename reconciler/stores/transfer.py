@@ -24,7 +24,7 @@ from reconciler.errors import StorageError, StoreError
 from reconciler.record.store import find_object, put_object
 from reconciler.resource.kinds import Address
 from reconciler.resource.records import Recorded
-from reconciler.storage.files import RepositoryPaths, hash_file, remove
+from reconciler.storage.files import RepositoryPaths, hash_file, read_size, remove
 from reconciler.storage.parallel_transfers import TransferStoppedError, run_transfers
 from reconciler.storage.storage_errors import PARTIAL, convert_storage_errors
 from reconciler.stores.remote import Remote
@@ -192,7 +192,7 @@ def pull(transfer: Transfer, due: list[ObjectRef], *, parallel: int) -> list[Tra
     partial ones are kept."""
     folder = transfer.paths.incoming
     folder.mkdir(parents=True, exist_ok=True)
-    needed = sum(item.size for item in due) - sum(min(item.size, _read_size(folder / item.sha256)) for item in due)
+    needed = sum(item.size for item in due) - sum(min(item.size, read_size(folder / item.sha256)) for item in due)
     free = shutil.disk_usage(folder).free
     if needed > free - _SPARE:
         fix = "free space (`reconcile gc` removes files that no record needs), or pull less: reconcile pull kind=Engine"
@@ -220,7 +220,7 @@ def foresee_transfer(transfer: Transfer, due: list[ObjectRef], *, parallel: int)
 def _pull_one(transfer: Transfer, item: ObjectRef) -> TransferResult:
     part = transfer.paths.incoming / item.sha256
     for _ in range(2):
-        resumed = _read_size(part)
+        resumed = read_size(part)
         try:
             size, digest = _fetch(transfer, item, part)
         except FileNotFoundError:
@@ -274,10 +274,6 @@ def _read_rest(remote: Remote, item: ObjectRef, have: int) -> Iterator[bytes] | 
         return chain([next(chunks, b"")], chunks)
     except ValueError:
         return None  # this store cannot start in the middle
-
-
-def _read_size(path: Path) -> int:
-    return path.stat().st_size if path.is_file() else 0
 
 
 def _run_all(transfer: Transfer, items: Iterable[_Item], one: Callable[[_Item], _Ended], parallel: int) -> list[_Ended]:

@@ -1,4 +1,4 @@
-"""Finds an audit.config that a compliance test placed in its command's folder and that still exists."""
+"""Find an audit.config that a compliance test placed in its command's folder and that still exists."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class Started(Struct, frozen=True):
 
 
 class Adapter:
-    """Adds a launcher's options to the user's words, following its manual. The defaults only put the words before the
+    """Add a launcher's options to the user's words, following its manual. The defaults only put the words before the
     command; each known launcher has a subclass.
 
     ``reaches_own_machine``: it reaches a machine by its name, so two launchers with different words reach two machines.

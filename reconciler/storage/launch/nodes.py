@@ -1,4 +1,4 @@
-"""Probes this machine, or each node that a launcher reaches."""
+"""Probe this machine, or each node that a launcher reaches."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def probe_nodes(request: ProbeRequest, launcher: Launcher, shared: Path, seen: S
         request.write(folder / "request.json")
         answers = folder / "answers"
         answers.mkdir()
-        status = _ended(launcher, folder, answers, (shared.resolve(), *seen))
-        results = _answers(answers, status)
+        status = _run_probe(launcher, folder, answers, (shared.resolve(), *seen))
+        results = _read_answers(answers, status)
         said = "\n".join((folder / "log").read_text(errors="replace").splitlines()[-10:])
     failed = next((result for result in results if not result.done), None)
     if failed is not None:
@@ -57,8 +57,8 @@ def probe_nodes(request: ProbeRequest, launcher: Launcher, shared: Path, seen: S
             f"`{asked}` ended {ended} and {len(results)} answers\n{said}".strip(),
             fix=f"its processes need {shared} and mlperf-reconciler{where}; set the system's `python` if needed",
         )
-    nodes = [result.values for result in results if _rank(result.values, "local") == 0]
-    return tuple(sorted(nodes, key=lambda node: (_rank(node, "all"), read_host(node))))
+    nodes = [result.values for result in results if _read_rank(result.values, "local") == 0]
+    return tuple(sorted(nodes, key=lambda node: (_read_rank(node, "all"), read_host(node))))
 
 
 def read_host(node: Node) -> str:
@@ -74,11 +74,11 @@ def find_first_busy(nodes: Sequence[Node], *, elsewhere: bool) -> Busy | None:
     return next((Busy(**{**busy, "host": read_host(node) if elsewhere else ""}) for node, busy in found), None)
 
 
-def _rank(node: Node, which: str) -> int:
+def _read_rank(node: Node, which: str) -> int:
     return int(node.get("rank", {}).get(which, 0))
 
 
-def _answers(folder: Path, status: int | None) -> list[Result]:
+def _read_answers(folder: Path, status: int | None) -> list[Result]:
     """Read the results; a shared file system may show another node's file with a delay."""
     give_up = time.monotonic() + (_LATE if status == 0 else 0.0)
     while not (found := sorted(folder.glob("*.json"))) and time.monotonic() < give_up:
@@ -86,7 +86,7 @@ def _answers(folder: Path, status: int | None) -> list[Result]:
     return [Result.read(path) for path in found]
 
 
-def _ended(launcher: Launcher, folder: Path, answers: Path, seen: Sequence[Path]) -> int | None:
+def _run_probe(launcher: Launcher, folder: Path, answers: Path, seen: Sequence[Path]) -> int | None:
     child = build_harness_command(
         "probe", folder / "request.json", answers, choose_interpreter(launcher, sys.executable)
     )

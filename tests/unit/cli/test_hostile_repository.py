@@ -466,7 +466,7 @@ def forget(monkeypatch: pytest.MonkeyPatch) -> None:
     """As a new process."""
     monkeypatch.setattr(escaping, "_HIDDEN_VALUES", {})
     monkeypatch.setattr(escaping, "_HIDDEN_LOCATIONS", {})
-    escaping._find_locations.cache_clear()
+    escaping._compile_locations.cache_clear()
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from reconciler.execute.power import hold_state
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.settings import CellSettings
 from reconciler.storage.files import RepositoryPaths
-from reconciler.storage.machine_locks import lock_folder
+from reconciler.storage.machine_locks import find_lock_folder
 
 STATE = {
     "power_state.set": ["set", "400"],
@@ -48,7 +48,7 @@ def test_a_request_is_carried_out_in_the_state_that_its_system_declares(within: 
         read_by=("read",),
         expect="400",
         cwd=str(tmp_path),
-        journal=str(lock_folder() / "power_state.json"),
+        journal=str(find_lock_folder() / "power_state.json"),
         counter=str(attempt.counter),
         secrets={"key": "TOKEN"},
         places=("/work", "/code"),

@@ -226,7 +226,7 @@ Ask = Callable[[Answers], Keygen]
 def ask(monkeypatch: pytest.MonkeyPatch) -> Ask:
     def stand_in(answers: Answers) -> Keygen:
         found = Keygen(answers)
-        monkeypatch.setattr(signing, "describe_end", found)
+        monkeypatch.setattr(signing, "run_signing_program", found)
         return found
 
     return stand_in
@@ -308,7 +308,7 @@ def test_a_record_is_signed_only_as_it_was_written(tmp_path: Path, monkeypatch: 
     made = []
     for number in range(5):
         signature = b"-----BEGIN PGP SIGNATURE-----\n%d" % number
-        monkeypatch.setattr(signing, "describe_end", lambda *_, text=signature: ChildEnd(0, text, ""))
+        monkeypatch.setattr(signing, "run_signing_program", lambda *_, text=signature: ChildEnd(0, text, ""))
         made.append(sign_record(paths, identity, signer))
         assert made[-1].name == f"{path.stem}.{hash_bytes(signature)[:12]}.sig"
         assert made[-1].read_bytes() == signature

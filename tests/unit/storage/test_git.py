@@ -245,10 +245,10 @@ def test_stream_gives_blobs_in_order_and_none_for_what_is_large_or_not_here(comm
 def test_blobs_are_named_without_being_opened(committed: Path) -> None:
     files = git.list_files_at(committed, "HEAD")
     named = {path: blob for path, (blob, _) in files.items()}
-    assert git.name_blobs_at(committed, "HEAD", ["specs"]) == {p: b for p, b in named.items() if p.startswith("specs/")}
+    assert git.list_blobs_at(committed, "HEAD", ["specs"]) == {p: b for p, b in named.items() if p.startswith("specs/")}
     for blob in named.values():
         (committed / ".git/objects" / blob[:2] / blob[2:]).unlink()
-    assert git.name_blobs_at(committed, "HEAD", ["."]) == named
+    assert git.list_blobs_at(committed, "HEAD", ["."]) == named
 
 
 def test_many_damaged_blobs_stop_no_one(committed: Path) -> None:

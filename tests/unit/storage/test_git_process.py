@@ -73,7 +73,7 @@ def read_everything(root: Path) -> None:
     git.find_blob_commits(root, SPEC, blob)
     git.list_blobs_in_refs(root, "specs")
     git.resolve(root, "HEAD")
-    git.merge_base(root, "HEAD", "HEAD~1")
+    git.find_merge_base(root, "HEAD", "HEAD~1")
     git.find_parents(root, tip)
     git.find_prefix(root)
     git.list_files_at(root, tip)
@@ -317,7 +317,7 @@ def test_grafts_are_not_believed(copied: Path) -> None:
     tip, before = run(copied, "rev-parse", "HEAD"), run(copied, "rev-parse", "HEAD~1")
     (copied / ".git/info/grafts").write_text(f"{tip}\n")
     assert run(copied, "rev-list", "--count", "HEAD") == "1"
-    assert git.merge_base(copied, "HEAD", before) == before
+    assert git.find_merge_base(copied, "HEAD", before) == before
     assert git.is_ancestor(copied, before, "HEAD")
 
 

@@ -141,4 +141,4 @@ def test_words_that_are_no_text_are_read(tmp_path: Path) -> None:
 
 
 def test_who_does_not_listen_ends_too() -> None:
-    assert process.describe_end(["true"], b"x" * 1_000_000, 60).status == 0
+    assert process.run_signing_program(["true"], b"x" * 1_000_000, 60).status == 0

@@ -10,7 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.storage.code_archive import LARGEST_CODE, pack_code, read_code, unpack_code
+from reconciler.storage.code_archive import (
+    LARGEST_CODE,
+    LEFT_OUT,
+    describe_left_out,
+    list_changed_files,
+    pack_code,
+    read_code,
+    unpack_code,
+)
 from reconciler.storage.code_files import select_kept_names
 from reconciler.storage.files import hash_file
 
@@ -102,3 +110,13 @@ def test_what_is_too_large_for_code_is_named_by_its_digest(tmp_path: Path) -> No
     large.write_bytes(b"x" * (LARGEST_CODE + 1))
     (tmp_path / "run.py").write_text("")
     assert read_code(tmp_path) == ({"run.py": b""}, {"model.bin": hash_file(large)})
+
+
+def test_a_file_of_the_code_may_have_the_name_of_the_list() -> None:
+    large = {"weights.bin": "0" * 64}
+    kept = {"run.py": b"1", LEFT_OUT: describe_left_out(large)}
+    assert list_changed_files(kept, {"run.py": b"1"}, large) == []
+    assert list_changed_files(kept, {"run.py": b"2"}, {}) == ["run.py changed", "weights.bin removed"]
+    own = {"run.py": b"1", LEFT_OUT: b"my notes\n"}
+    assert list_changed_files(own, own, {}) == []
+    assert list_changed_files(own, {**own, LEFT_OUT: b"other notes\n"}, {}) == [f"{LEFT_OUT} changed"]

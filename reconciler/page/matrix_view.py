@@ -198,7 +198,7 @@ def _arrange_cell(entry: Document, under_way: UnderWay) -> Document:
         "cell": entry["cell"],
         "state": state,
         "metric": _shorten(measured),
-        "each": _shorten(_share(measured, entry["accelerators"])),
+        "each": _shorten(_divide_by_accelerators(measured, entry["accelerators"])),
         "counts": entry["metric"] is not None,
         "invalid": invalid,
         "margin": show_headroom(margin["headroom"]) if margin else "",
@@ -219,7 +219,7 @@ def rate_headroom(percent: float) -> str:
     return "missed" if percent < 0 else "thin" if is_thin(percent) else ""
 
 
-def _share(measured: Document | None, count: int) -> Document | None:
+def _divide_by_accelerators(measured: Document | None, count: int) -> Document | None:
     """Return the rate per accelerator of a system with several; None for a latency."""
     if measured is None or count < 2 or not measured["unit"].endswith("/s"):
         return None

@@ -135,7 +135,7 @@ def find_runs(path: Path, _user_conf: Path | None = None) -> tuple[EndpointsRun,
     none, or a file cannot be read."""
     refuse_special(path)
     config = next((path / name for name in _CONFIGS if (path / name).is_file()), path / CONFIG)
-    found = [_found(path, config, mode) for mode in _PARTS if (path / mode / _PARTS[mode]).is_file()]
+    found = [_read_run(path, config, mode) for mode in _PARTS if (path / mode / _PARTS[mode]).is_file()]
     runs = tuple(item for item in found if item is not None)
     if not runs:
         wanted = " or ".join(f"{mode}/{name}" for mode, name in _PARTS.items())
@@ -144,12 +144,12 @@ def find_runs(path: Path, _user_conf: Path | None = None) -> tuple[EndpointsRun,
     return runs
 
 
-def _found(path: Path, config: Path, mode: str) -> EndpointsRun | None:
+def _read_run(path: Path, config: Path, mode: str) -> EndpointsRun | None:
     """Skip a file without samples or scores, which the harness writes for the mode that it did not run."""
     files = {CONFIG: config, _PARTS[mode]: path / mode / _PARTS[mode]}
     if mode == PERFORMANCE:
         audits = sorted(item for item in (path / AUDIT).rglob("*.json") if item.is_file())
-        files |= {item.relative_to(path).as_posix(): item for item in audits if _kept(item.relative_to(path))}
+        files |= {item.relative_to(path).as_posix(): item for item in audits if _is_kept(item.relative_to(path))}
     try:
         left = parse_left({name: file.read_bytes() for name, file in files.items()})
     except (OSError, ValueError) as error:
@@ -168,6 +168,6 @@ def read_version(summary: ResultDocument | None) -> str:
     return " ".join(str(part) for part in stated if part)
 
 
-def _kept(below: Path) -> bool:
+def _is_kept(below: Path) -> bool:
     """Return True for a test's verdict, and the result of each of its phases."""
     return len(below.parts) == 2 or below.name == RESULT_SUMMARY

@@ -69,7 +69,7 @@ def parse_left(files: Mapping[str, bytes]) -> Results:
     if CONFIG not in files:
         raise ValueError(f"there is no {CONFIG}")
     names = (CONFIG, RESULT_SUMMARY, ACCURACY_RESULTS)
-    config, summary, scores = (_document(name, files[name]) if name in files else None for name in names)
+    config, summary, scores = (_parse_document(name, files[name]) if name in files else None for name in names)
     assert config is not None
     return Results(config, summary, scores, parse_audits(files))
 
@@ -77,13 +77,13 @@ def parse_left(files: Mapping[str, bytes]) -> Results:
 def parse_audits(files: Mapping[str, bytes]) -> Audits:
     """Parse the tests among ``files``, artifacts by name. Raises ValueError like ``parse_left``."""
     audits = ((name, data) for name, data in files.items() if name.startswith(f"{AUDIT}/") and name.endswith(".json"))
-    named = {PurePosixPath(name): _document(name, data) for name, data in audits}
+    named = {PurePosixPath(name): _parse_document(name, data) for name, data in audits}
     stated = {n.stem.removeprefix("audit_"): d for n, d in named.items() if n.name.startswith("audit_")}
     phases = {n.parts[1]: d for n, d in named.items() if n.name == RESULT_SUMMARY and len(n.parts) > 2}
     return Audits(stated, phases)
 
 
-def _document(name: str, data: bytes) -> ResultDocument:
+def _parse_document(name: str, data: bytes) -> ResultDocument:
     try:
         return parse_yaml_mapping(data) if name == CONFIG else parse_json_object(data)
     except (ValueError, RecursionError) as error:
@@ -111,12 +111,12 @@ def measure_results(left: Results, rules: RuleContext, min_duration: int) -> Rec
     assert rules.endpoints is not None
     values = measure_performance(summary, rules.metric, rules.endpoints.limits, min_duration)
     reasons = [*values["reasons"], *find_missing_audits(audits, rules.endpoints.audits)]
-    reasons += _output_length(summary, rules.endpoints.mean_tokens)
+    reasons += _check_output_length(summary, rules.endpoints.mean_tokens)
     found = {"audits": collect_audit_values(audits)} if audits.stated else {}
     return {**values, "reasons": reasons, "validity": "INVALID" if reasons else "VALID", **found}
 
 
-def _output_length(summary: ResultDocument, bounds: tuple[Decimal, Decimal] | None) -> Iterator[str]:
+def _check_output_length(summary: ResultDocument, bounds: tuple[Decimal, Decimal] | None) -> Iterator[str]:
     if bounds is None:
         return
     least, most = bounds
@@ -206,7 +206,7 @@ def judge_kept(kept: Kept) -> Iterator[LogFinding]:
 def read_summary(kept: Kept) -> tuple[ResultDocument, Audits]:
     """Read the summary and the tests. Raises ValueError that names a file that cannot be read."""
     files = {name: read_regular(path) for name, path in kept.files.items() if name.endswith(".json")}
-    return _document(RESULT_SUMMARY, files[RESULT_SUMMARY]), parse_audits(files)
+    return _parse_document(RESULT_SUMMARY, files[RESULT_SUMMARY]), parse_audits(files)
 
 
 def find_excess_time(summary: ResultDocument, kept: Kept) -> Iterator[LogFinding]:

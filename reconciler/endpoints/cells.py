@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from decimal import Decimal
 
 from reconciler.check.accuracy import check_extra_files
@@ -19,6 +19,7 @@ from reconciler.check.demands import (
 from reconciler.endpoints.results.accuracy import read_accuracy_scores, read_sample_count
 from reconciler.endpoints.results.measurements import (
     LIMITS,
+    MEAN_TOKENS_LIMITS,
     SEEDS,
     compute_rate,
     find_over_limits,
@@ -28,7 +29,6 @@ from reconciler.endpoints.results.measurements import (
 )
 from reconciler.loadgen import keys
 from reconciler.loadgen.log_files import CONFIG, RESULT_SUMMARY
-from reconciler.resource.inputs import Value
 from reconciler.resource.quantities import parse_number, show_count
 from reconciler.resource.ruled_values import LatencyLimits, Metric
 from reconciler.resource.rules import Premise, Severity, applies, rule
@@ -170,17 +170,13 @@ def _check_output_lengths(view: CellView, test: str) -> Complaints:
         view.files.result_summary,
         view.rules.find_test(test, view.cell.scenario).limits if view.rules else {},
     )
-    least, most = (_read_limit(limits, name) for name in ("least_mean_tokens", "most_mean_tokens"))
+    least, most = (Decimal(str(limits[name].value)) if name in limits else None for name in MEAN_TOKENS_LIMITS)
     if summary.value is None or least is None or most is None:
         return
     mean = _read_number(summary, "output_sequence_lengths", "avg")
     if mean is None or not least <= mean <= most:
         found = f"a mean of {show_value(mean)} output tokens"
         yield Complaint(_locate(summary, "output_sequence_lengths"), found, f"between {least} and {most} ({test})")
-
-
-def _read_limit(limits: Mapping[str, Value], name: str) -> Decimal | None:
-    return Decimal(str(limits[name].value)) if name in limits else None
 
 
 @rule("endpoints.benchmark", "the benchmark may use the endpoints harness", sources=(_CHECK,))

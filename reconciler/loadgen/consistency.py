@@ -110,7 +110,8 @@ def find_missing_keys(log: DetailLog) -> Iterator[Inconsistency]:
     ``PerformanceSummary::LogDetail`` (results.cc) log these keys unconditionally, for the scenarios listed here."""
     yield from _find_missing_version(log)
     if log.release in _KNOWN:
-        for key in _list_keys(log):
+        timed, tokens = log.mode == LOADGEN_MODE[PERFORMANCE], log.get(keys.REQUESTED_USE_TOKEN_LATENCIES) is True
+        for key in keys.list_required(log.scenario, timed=timed, tokens=tokens):
             if key not in log.index:
                 yield Inconsistency(key, "absent", "LoadGen logs it of every such run", log.length)
 
@@ -122,11 +123,6 @@ def _find_missing_version(log: DetailLog) -> Iterator[Inconsistency]:
         yield Inconsistency(keys.LOADGEN_VERSION, "absent", "LoadGen logs it of every run", log.length)
     elif version is not None and not _RELEASE.match(str(version.value)):
         yield contradict(log, keys.LOADGEN_VERSION, show_value(version), "LoadGen's begins with a release")
-
-
-def _list_keys(log: DetailLog) -> Iterator[str]:
-    timed = log.mode == LOADGEN_MODE[PERFORMANCE]
-    return keys.list_required(log.scenario, timed=timed, tokens=log.get(keys.REQUESTED_USE_TOKEN_LATENCIES) is True)
 
 
 _ZONES = 26 * 3600  # seconds: the largest difference between two time zones

@@ -104,7 +104,8 @@ def _list_latency_margins(log: DetailLog) -> Iterator[Margin]:
         measured = read_number(log, key)
         if measured is not None and limit is not None:
             spent, most = Decimal(measured) / _MILLISECOND, Decimal(limit) / _MILLISECOND
-            yield _require_at_most(f"p{show_measured(read_percentile(log))} {name}", spent, most, "ms")
+            what = f"p{show_measured(read_percentile(log))} {name}"
+            yield _make_margin(what, spent, most, "ms", met=spent <= most, sign=-1)
 
 
 def _list_early_stopping_margins(log: DetailLog) -> Iterator[Margin]:
@@ -145,10 +146,6 @@ def count_needed_queries(log: DetailLog, queries: int) -> int:
 
 def _require_at_least(name: str, measured: Decimal, limit: Decimal, unit: str, met: bool) -> Margin:
     return _make_margin(name, measured, limit, unit, met=met, sign=1)
-
-
-def _require_at_most(name: str, measured: Decimal, limit: Decimal, unit: str) -> Margin:
-    return _make_margin(name, measured, limit, unit, met=measured <= limit, sign=-1)
 
 
 def _make_margin(name: str, measured: Decimal, limit: Decimal, unit: str, *, met: bool, sign: int) -> Margin:

@@ -70,8 +70,8 @@ def arrange_cell(document: Document, under_way: UnderWay = NOTHING, compared: Do
         "margins": [_arrange_margin(margin) for margin in performance.get("margins", [])],
         "measured": performance.get("started", ""),
         "telemetry": [_show_reading(name, value) for name, value in (performance.get("telemetry") or {}).items()],
-        "made": [_arrange_build(item) for item in document["made"]],
-        "compliance": [_arrange_test(item) for item in document["compliance"]],
+        "made": [_shorten_inputs(_show_values(item)) for item in document["made"]],
+        "compliance": [_show_values(item) for item in document["compliance"]],
         "resources": document["resources"],
         "logs": document["logs"],
         "tree": document["tree"],
@@ -132,7 +132,7 @@ def _arrange_why(why: Document) -> Document:
         "changed": list(changed.values()),
         "blocked": list(dict.fromkeys(find_obstacle(resource["blocked"]) for resource in due if resource["blocked"])),
         "due": [{**resource, "reason": resource["reason"] and word_reason(resource["reason"])} for resource in due],
-        "equal": [_arrange_compared(resource) for resource in why["resources"] if resource not in due],
+        "equal": [_shorten_inputs(resource) for resource in why["resources"] if resource not in due],
     }
 
 
@@ -141,7 +141,7 @@ def _arrange_change(change: Document) -> Document:
     return {**change, "before": before, "after": after}
 
 
-def _arrange_compared(resource: Document) -> Document:
+def _shorten_inputs(resource: Document) -> Document:
     inputs = [{**i, "value": shorten_value(show_value(i["name"], i["value"]))} for i in resource["inputs"]]
     return {**resource, "inputs": inputs}
 
@@ -151,12 +151,7 @@ def _arrange_run(run: Document) -> Document:
     return {**run, **shown, "changed": describe_changes(run)}
 
 
-def _arrange_build(item: Document) -> Document:
-    inputs = [{**i, "value": shorten_value(show_value(i["name"], i["value"]))} for i in item["inputs"]]
-    return {**item, "inputs": inputs, "values": [(name, _show(value)) for name, value in item["values"].items()]}
-
-
-def _arrange_test(item: Document) -> Document:
+def _show_values(item: Document) -> Document:
     return {**item, "values": [(name, _show(value)) for name, value in item["values"].items()]}
 
 

@@ -59,14 +59,11 @@ class LiveFeed(Struct, dict=True):
                 shown, pause = await asyncio.to_thread(self.read)
                 if shown != self._shown:
                     self._shown = shown
-                    self._wake()
+                    changed, self._changed = self._changed, asyncio.Event()
+                    changed.set()
                 await asyncio.sleep(pause)
         finally:
             self._shown, self._reader = "", None
-
-    def _wake(self) -> None:
-        changed, self._changed = self._changed, asyncio.Event()
-        changed.set()
 
 
 def encode_event(text: str) -> bytes:

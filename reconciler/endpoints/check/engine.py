@@ -42,7 +42,7 @@ from reconciler.endpoints.rules.curve_rules import NAME, CurveRules, load_endpoi
 from reconciler.endpoints.rules.judge import PointSeverity, judge_point
 from reconciler.endpoints.rules.point import MeasuredPoint
 from reconciler.endpoints.tree.content import DEDICATED
-from reconciler.endpoints.tree.reading import CurveFolder, PointFolder, SubmissionFolder, SystemFolder, find_submissions
+from reconciler.endpoints.tree.reading import CurveFolder, PointFolder, SubmissionFolder, find_submissions
 from reconciler.resource.quantities import is_whole, parse_number
 from reconciler.resource.rules import Rule
 from reconciler.tree.findings import Complaint, TreeFinding, TreeReport
@@ -312,20 +312,12 @@ def verify_endpoints(path: Path) -> TreeReport:
     return replace(report, findings=kept)
 
 
-def _list_systems(folder: SubmissionFolder) -> tuple[SystemFolder, ...]:
-    return folder.systems
-
-
-def _list_curves(system: SystemFolder) -> tuple[CurveFolder, ...]:
-    return system.curves
-
-
 def _check_submission(folder: SubmissionFolder, rules: CurveRules) -> Iterator[TreeFinding]:
     submitter = folder.submitter
     yield from apply_rules(SUBMISSION_RULES, RuledFolder(folder, rules), About(submitter, ""))
-    for system in list_if_open(_list_systems, folder):
+    for system in list_if_open(lambda found: found.systems, folder):
         yield from apply_rules(_OF_SYSTEMS, RuledFolder(system, rules), About(submitter, system.name))
-        for curve in list_if_open(_list_curves, system):
+        for curve in list_if_open(lambda found: found.curves, system):
             with pass_over_closed():
                 yield from _check_curve(submitter, curve, rules)
 

@@ -131,7 +131,8 @@ def _take_submission(folder: SubmissionFolder, submitter: str, *, rehearsal: boo
         curves.append(taken)
         for point in [*own, *offline[:1]]:
             cells.append(_take_point(point, taken))
-            stated[cells[-1].cell] = _collect_statements(point)
+            described = point.description.value
+            stated[cells[-1].cell] = {**(described.values if described else {}), **_read_statements(point)}
     return TakenCurves(
         submitter,
         load_ruleset(f"{ROUND_PREFIX}{V1_0}"),
@@ -218,11 +219,6 @@ def _read_settings(config: ResultDocument) -> dict[str, Any]:
         if name not in ("name", "streaming", "tokenizer_name") and isinstance(value, (str, int, float, bool)):
             found[f"client.parameters.{name}"] = value
     return found
-
-
-def _collect_statements(point: PointFolder) -> dict[str, Any]:
-    described = point.description.value
-    return {**(described.values if described else {}), **_read_statements(point)}
 
 
 def _read_statements(point: PointFolder) -> Mapping[str, object]:

@@ -23,7 +23,7 @@ from reconciler.endpoints.results.harness_format import (
 )
 from reconciler.endpoints.results.harness_format import find_missing as find_missing
 from reconciler.endpoints.results.harness_format import list_kept_answers as list_kept_answers
-from reconciler.endpoints.rules.curve_rules import CurveRules, load_endpoints_rules
+from reconciler.endpoints.rules.curve_rules import load_endpoints_rules
 from reconciler.endpoints.rules.event_log import LoggedRun, find_unstated, parse_events
 from reconciler.endpoints.rules.judge import (
     AgenticBars,
@@ -35,7 +35,7 @@ from reconciler.endpoints.rules.judge import (
     judge_point,
 )
 from reconciler.endpoints.rules.point import AGENTIC_PATTERN, OFFLINE_PATTERN, MeasuredPoint
-from reconciler.endpoints.rules.regions import Regions, compute_regions
+from reconciler.endpoints.rules.regions import compute_regions
 from reconciler.endpoints.rules.results import UnreadablePointError, parse_point, parse_scores
 from reconciler.loadgen import keys
 from reconciler.loadgen.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
@@ -231,19 +231,15 @@ def _find_shortcomings(
     least = int(str(inputs.get("point.least_duration") or 0)) // _MILLISECONDS
     timed = replace(rules.shorten(least), rehearsal=rehearsal)
     size = int(str(inputs.get(keys.PERFORMANCE_SAMPLE_COUNT) or 0))
-    yield from judge_point(point, timed, _compute_regions_around(point.concurrency, rules), dataset_size=size)
+    # The regions of any curve that contains the point serve for every curve: all have the same duration here.
+    c_max = max(point.concurrency, rules.values.least_max_concurrency)
+    regions = compute_regions(c_max, min(point.concurrency, rules.values.most_ultra_low_concurrency), rules)
+    yield from judge_point(point, timed, regions, dataset_size=size)
     if inputs.get(AGENTIC):
         names = ("point.least_inline", "point.least_turn_tokens", "point.most_turn_tokens")
         inline, least_tokens, most_tokens = (parse_decimal(inputs.get(name)) for name in names)
         tokens = (least_tokens, most_tokens) if least_tokens is not None and most_tokens is not None else None
         yield from judge_agentic(point, AgenticBars(inline, tokens))
-
-
-def _compute_regions_around(concurrency: int, rules: CurveRules) -> Regions:
-    """Return the regions of any curve that contains the point. They serve for every curve, because all regions have the
-    same duration here."""
-    c_max = max(concurrency, rules.values.least_max_concurrency)
-    return compute_regions(c_max, min(concurrency, rules.values.most_ultra_low_concurrency), rules)
 
 
 def _describe(point: MeasuredPoint) -> dict[str, object]:
@@ -272,12 +268,9 @@ def _score_run(data: bytes, rules: RuleContext) -> RecordValues:
     results = _convert_to_percent(parse_json_object(data), rules.bars)
     values = judge_accuracy_scores(results, list(rules.bars), single=True, binds=rules.bars_bind)
     whole = len(values["bars"]) == len(rules.bars) or not rules.bars_bind
-    return {**values, "samples": _show_count(data), "accuracy_met": values["accuracy_met"] and whole}
-
-
-def _show_count(data: bytes) -> str | None:
     counted = _count_scored(data)
-    return None if counted is None else show_plain(counted)
+    samples = None if counted is None else show_plain(counted)
+    return {**values, "samples": samples, "accuracy_met": values["accuracy_met"] and whole}
 
 
 def _convert_to_percent(results: ResultDocument, bars: Iterable[Bar]) -> ResultDocument:

@@ -59,7 +59,10 @@ def _find_system_gaps(system: DeclaredSystem) -> Iterator[Problem]:
     absent = ["serving_framework"] if not is_filled(whole.get("serving_framework")) else []
     wanted = _BY_STATUS.get(str(status.value)) if (status := system.status) else None
     absent += [wanted] if wanted and not is_filled(whole.get(wanted)) else []
-    for name, node in _list_nodes(system).items():
+    nodes: dict[str, Mapping[str, Value]] = {
+        name: {**whole, **own} for name, own in group_node_types(system.settings).items()
+    }
+    for name, node in (nodes or {"": whole}).items():
         fields = [field for field in (*_OF_NODE, "cooling") if not is_filled(node.get(field))]
         fields += [_CORES[0]] if not any(is_filled(node.get(field)) for field in _CORES) else []
         absent += [f"{field} of {name}" if name else field for field in fields]
@@ -67,11 +70,6 @@ def _find_system_gaps(system: DeclaredSystem) -> Iterator[Problem]:
         message = f"the description of {system.name} has no {', '.join(absent)}"
         fix = "add them there; put fields of one node type into node_types"
         yield system.origin.make_problem(path, message, fix)
-
-
-def _list_nodes(system: DeclaredSystem) -> dict[str, Mapping[str, Value]]:
-    named = group_node_types(system.settings)
-    return {name: {**system.description, **own} for name, own in named.items()} or {"": system.description}
 
 
 def _find_point_gaps(cell: DeclaredCell, rules: CurveRules) -> Iterator[Problem]:

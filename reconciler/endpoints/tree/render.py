@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
-from typing import Any
 
 from reconciler.endpoints.rules.curve_rules import CurveRules
 from reconciler.endpoints.rules.regions import Regions, derive_regions
@@ -78,13 +77,10 @@ def render_disclosure(curves: Iterable[CurveContent]) -> bytes:
         lines += [f"| {title} | {_show(curve.disclosed[name])} |" for name, title in _TERMS if name in curve.disclosed]
         nodes = curve.description.get("node_types")
         for node in nodes if isinstance(nodes, (list, tuple)) else ():
-            lines += _list_software(node) if isinstance(node, Mapping) else []
+            found = node if isinstance(node, Mapping) else {}
+            lines += [f"| {name.replace('_', ' ')} | {_show(found[name])} |" for name in _SOFTWARE if found.get(name)]
         lines += [""]
     return "\n".join(lines).encode()
-
-
-def _list_software(node: Mapping[str, Any]) -> list[str]:
-    return [f"| {name.replace('_', ' ')} | {_show(node[name])} |" for name in _SOFTWARE if node.get(name)]
 
 
 def _show(value: object) -> str:

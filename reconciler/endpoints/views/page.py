@@ -52,13 +52,15 @@ def arrange_curve(document: Document, name: str) -> Document:
     pareto = read_pareto(curve)
     drawn = {point.concurrency: point for point in pareto.points}
     cells = [(number, f"{name}/{name_point(number)}") for number in curve["declared"]]
+    ceiling = curve["ceiling"]
+    rate = "not measured yet" if ceiling is None else f"{show_rate(float(ceiling))} tokens/s"
     return {
         "title": name,
         "curve": curve,
         "looked": document["looked"],
         "bands": [_arrange_band(band) for band in curve["bands"]],
         "rows": [_arrange_row(number, cell, entries.get(cell), drawn.get(number), curve) for number, cell in cells],
-        "offline": _arrange_offline(f"{name}/{name_point(curve['offline'])}", curve) if curve["offline"] else None,
+        "offline": {"cell": f"{name}/{name_point(curve['offline'])}", "rate": rate} if curve["offline"] else None,
         "user_rate": name_user_rate([pareto]).capitalize(),
         "charts": draw_curve(curve),
         "denser": join_listing(map(str, curve["denser"])) if curve["denser"] else "",
@@ -75,11 +77,6 @@ def _arrange_band(band: Document) -> Document:
     else:
         kind, word = "ok", "measured"
     return {**band, "points": join_listing(map(str, band["declared"]), most=12), "kind": kind, "word": word}
-
-
-def _arrange_offline(cell: str, curve: Document) -> Document:
-    ceiling = curve["ceiling"]
-    return {"cell": cell, "rate": "not measured yet" if ceiling is None else f"{show_rate(float(ceiling))} tokens/s"}
 
 
 def _arrange_row(number: int, cell: str, entry: Document | None, point: CurvePoint | None, curve: Document) -> Document:
@@ -102,21 +99,16 @@ def sum_up_curve(curve: Document, rows: Sequence[Document]) -> Document:
     rates = [float(point["system_tps"]) for point in curve["points"]]
     rates += [float(curve["ceiling"])] if curve["ceiling"] is not None else []
     gaps = [band["title"] for band in curve["bands"] if not band["measured"]]
+    others = [row["state"] for row in rows if row["state"] != "ready"]
     notes = [f"{len(curve['measured'])} of {show_count(len(curve['declared']), 'point')}"]
     notes += [f"nothing measured in {join_listing(gaps)}"] if gaps else []
     return {
         "curve": curve["curve"],
-        "state": _sum_up_states([row["state"] for row in rows]),
+        "state": max(others, key=others.count) if others else "ready",
         "metric": f"at most {show_rate(max(rates))} tokens/s" if rates else "",
         "steps": sum(row["steps"] for row in rows),
         "notes": "; ".join(notes),
     }
-
-
-def _sum_up_states(states: Sequence[str]) -> str:
-    """Return "ready" if all points are ready, else the most common state of the others."""
-    others = [state for state in states if state != "ready"]
-    return max(others, key=others.count) if others else "ready"
 
 
 def chart_curves(name: str, curves: Mapping[str, ParetoCurve]) -> Chart:

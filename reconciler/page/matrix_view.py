@@ -202,7 +202,7 @@ def _arrange_cell(entry: Document, under_way: UnderWay) -> Document:
         "counts": entry["metric"] is not None,
         "invalid": invalid,
         "margin": show_headroom(margin["headroom"]) if margin else "",
-        "room": rate_headroom(margin["headroom"]) if margin else "",
+        "room": classify_headroom(margin["headroom"]) if margin else "",
         **published,
         "steps": entry["steps"],
         "notes": "; ".join(filter(None, [*notes, *entry["marks"]])),
@@ -214,7 +214,7 @@ def show_headroom(percent: float) -> str:
     return f"{percent:+.0f} %" if abs(percent) >= 10 else f"{percent:+.1f} %"
 
 
-def rate_headroom(percent: float) -> str:
+def classify_headroom(percent: float) -> str:
     """Return the class of a margin: "missed", "thin" or ""."""
     return "missed" if percent < 0 else "thin" if is_thin(percent) else ""
 

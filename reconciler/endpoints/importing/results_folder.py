@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from reconciler.desired.detail import Detail
 from reconciler.endpoints.results import harness_format as endpoints_results
 from reconciler.endpoints.results.accuracy import read_accuracy_scores
-from reconciler.endpoints.results.harness_format import AUDIT, find_other_results, measure_results, parse_left
+from reconciler.endpoints.results.harness_format import AUDIT, find_other_results, measure_results, parse_results
 from reconciler.endpoints.results.measurements import SEEDS, Results, collect_result_settings
 from reconciler.errors import LogError
 from reconciler.execute.attempt_record import describe_artifact
@@ -151,7 +151,7 @@ def _read_run(path: Path, config: Path, mode: str) -> EndpointsRun | None:
         audits = sorted(item for item in (path / AUDIT).rglob("*.json") if item.is_file())
         files |= {item.relative_to(path).as_posix(): item for item in audits if _is_kept(item.relative_to(path))}
     try:
-        left = parse_left({name: file.read_bytes() for name, file in files.items()})
+        left = parse_results({name: file.read_bytes() for name, file in files.items()})
     except (OSError, ValueError) as error:
         raise LogError(f"{path}: {error}", fix="provide the harness's unchanged files") from error
     summary, scores = left.summary, left.scores

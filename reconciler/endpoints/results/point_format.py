@@ -24,7 +24,7 @@ from reconciler.endpoints.results.harness_format import (
 from reconciler.endpoints.results.harness_format import find_missing as find_missing
 from reconciler.endpoints.results.harness_format import list_kept_answers as list_kept_answers
 from reconciler.endpoints.rules.curve_rules import load_endpoints_rules
-from reconciler.endpoints.rules.event_log import LoggedRun, find_unstated, parse_events
+from reconciler.endpoints.rules.event_log import LoggedRun, find_wrong_summary, parse_events
 from reconciler.endpoints.rules.judge import (
     AgenticBars,
     PointFinding,
@@ -298,7 +298,7 @@ def judge_kept(kept: Kept) -> Iterator[LogFinding]:
     yield from find_excess_time(summary, kept)
     if EVENTS in kept.files and CONFIG in kept.files:
         files = {name: read_regular(kept.files[name]) for name in (CONFIG, RESULT_SUMMARY)}
-        for text in find_unstated(_read_events(kept.files[EVENTS]), _parse(files, kept.inputs)):
+        for text in find_wrong_summary(_read_events(kept.files[EVENTS]), _parse(files, kept.inputs)):
             yield LogFinding("summary.events", text, RESULT_SUMMARY)
 
 

@@ -116,7 +116,7 @@ def _list_texts(found: object) -> Iterator[str]:
             yield from _list_texts(part)
 
 
-def find_unstated(run: LoggedRun, point: MeasuredPoint) -> Iterator[str]:
+def find_wrong_summary(run: LoggedRun, point: MeasuredPoint) -> Iterator[str]:
     """Yield the contradictions between a summary and the events of the same run."""
     if len(run.requests) != point.issued:
         yield f"samples issued: expected {len(run.requests)}, as events.jsonl shows, the summary says {point.issued}"

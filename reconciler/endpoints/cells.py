@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from decimal import Decimal
 
 from reconciler.check.accuracy import check_extra_files
@@ -19,6 +19,7 @@ from reconciler.check.demands import (
 from reconciler.endpoints.results.accuracy import read_accuracy_scores, read_sample_count
 from reconciler.endpoints.results.measurements import (
     LIMITS,
+    MEAN_TOKENS_LIMITS,
     SEEDS,
     compute_rate,
     find_over_limits,
@@ -28,7 +29,6 @@ from reconciler.endpoints.results.measurements import (
 )
 from reconciler.loadgen import keys
 from reconciler.loadgen.log_files import CONFIG, RESULT_SUMMARY
-from reconciler.resource.inputs import Value
 from reconciler.resource.quantities import parse_number, show_count
 from reconciler.resource.ruled_values import LatencyLimits, Metric
 from reconciler.resource.rules import Premise, Severity, applies, rule
@@ -67,7 +67,7 @@ def check_scenario(view: CellView) -> Complaints:
         return
     if view.cell.scenario not in list_scenarios(config.value):
         yield Complaint(
-            _line(config, "type"), f"type {show_value(config.value.get('type'))}", f"a run of {view.cell.scenario}"
+            _locate(config, "type"), f"type {show_value(config.value.get('type'))}", f"a run of {view.cell.scenario}"
         )
 
 
@@ -81,7 +81,9 @@ def check_seeds(view: CellView) -> Complaints:
         wanted, found = view.ruleset.seeds()[seed], config.value.get_nested(*_RUNTIME, name)
         if found != wanted:
             yield Complaint(
-                _line(config, name), f"{name} {show_value(found)}", f"{wanted}, the seed of round {view.ruleset.round}"
+                _locate(config, name),
+                f"{name} {show_value(found)}",
+                f"{wanted}, the seed of round {view.ruleset.round}",
             )
 
 
@@ -89,18 +91,19 @@ def check_seeds(view: CellView) -> Complaints:
 def check_duration(view: CellView) -> Complaints:
     """The configured minimum duration is at least the round's."""
     config = view.files.config
-    least, found = parse_number(view.find_rule("least_min_duration")), _number(config, *_RUNTIME, "min_duration_ms")
+    least = parse_number(view.find_rule("least_min_duration"))
+    found = _read_number(config, *_RUNTIME, "min_duration_ms")
     if config.value is not None and least is not None and (found is None or found < least):
         value = show_value(config.value.get_nested(*_RUNTIME, "min_duration_ms"))
-        yield Complaint(_line(config, "min_duration_ms"), f"min_duration_ms {value}", f"at least {least}")
+        yield Complaint(_locate(config, "min_duration_ms"), f"min_duration_ms {value}", f"at least {least}")
 
 
 @rule("endpoints.failures", "no sample failed", sources=(_CHECK, OURS))
 def check_failures(view: CellView) -> Complaints:
     """In a published run, no sample fails."""
     summary = view.files.result_summary
-    if failed := _number(summary, "n_samples_failed"):
-        yield Complaint(_line(summary, "n_samples_failed"), f"{show_count(int(failed), 'sample')} failed", "none")
+    if failed := _read_number(summary, "n_samples_failed"):
+        yield Complaint(_locate(summary, "n_samples_failed"), f"{show_count(int(failed), 'sample')} failed", "none")
 
 
 @rule("endpoints.metric", "the result has the published metric", sources=(_CHECK,))
@@ -123,7 +126,7 @@ def check_latencies(view: CellView) -> Complaints:
         found = read_percentile(summary.value, name)
         amount = "missing" if found is None else f"{found / _MILLISECOND:.1f} ms"
         wanted = f"below {most / _MILLISECOND:.1f} ms"
-        yield Complaint(_line(summary, name), f"p99 {name} {amount}", wanted)
+        yield Complaint(_locate(summary, name), f"p99 {name} {amount}", wanted)
 
 
 @rule("endpoints.accuracy", "all samples of each dataset are scored", sources=(_CHECK,))
@@ -132,7 +135,7 @@ def check_accuracy(view: CellView) -> Complaints:
     results = view.files.accuracy_results
     if results.value is None:
         return
-    place, scores = _line(results, "accuracy_scores"), list(read_accuracy_scores(results.value))
+    place, scores = _locate(results, "accuracy_scores"), list(read_accuracy_scores(results.value))
     if not scores or any(score.get("score") is None for score in scores):
         yield Complaint(place, "no score", "a score for every dataset")
     wanted = parse_number(view.find_rule("exact_accuracy_sample_count"))
@@ -146,10 +149,10 @@ def check_audits(view: CellView) -> Complaints:
     """The compliance tests that the round requires were run and passed."""
     for test in view.tests:
         name = view.ruleset.endpoints.tests.get(test)
-        yield from _output_lengths(view, test) if name is None else _audit_passed(view, test, name)
+        yield from _check_output_lengths(view, test) if name is None else _check_audit(view, test, name)
 
 
-def _audit_passed(view: CellView, test: str, name: str) -> Complaints:
+def _check_audit(view: CellView, test: str, name: str) -> Complaints:
     read = view.files.read_document(view.files.results / "audit", f"audit_{name}.json")
     if read.absent:
         if test in view.ruleset.endpoints.required:
@@ -158,26 +161,22 @@ def _audit_passed(view: CellView, test: str, name: str) -> Complaints:
         yield Complaint(Place(read.file, read.line), read.problem, "a JSON object")
     elif read.value is not None and (read.value.get("test") != name or read.value.get("passed") is not True):
         found = f"test {show_value(read.value.get('test'))}, passed {show_value(read.value.get('passed'))}"
-        yield Complaint(_line(read, "passed"), found, f"test {name}, passed true")
+        yield Complaint(_locate(read, "passed"), found, f"test {name}, passed true")
 
 
-def _output_lengths(view: CellView, test: str) -> Complaints:
+def _check_output_lengths(view: CellView, test: str) -> Complaints:
     """Check TEST09, which writes no file: the mean number of output tokens must be within its limits."""
     summary, limits = (
         view.files.result_summary,
         view.rules.find_test(test, view.cell.scenario).limits if view.rules else {},
     )
-    least, most = (show_number(limits, name) for name in ("least_mean_tokens", "most_mean_tokens"))
+    least, most = (Decimal(str(limits[name].value)) if name in limits else None for name in MEAN_TOKENS_LIMITS)
     if summary.value is None or least is None or most is None:
         return
-    mean = _number(summary, "output_sequence_lengths", "avg")
+    mean = _read_number(summary, "output_sequence_lengths", "avg")
     if mean is None or not least <= mean <= most:
         found = f"a mean of {show_value(mean)} output tokens"
-        yield Complaint(_line(summary, "output_sequence_lengths"), found, f"between {least} and {most} ({test})")
-
-
-def show_number(limits: Mapping[str, Value], name: str) -> Decimal | None:
-    return Decimal(str(limits[name].value)) if name in limits else None
+        yield Complaint(_locate(summary, "output_sequence_lengths"), found, f"between {least} and {most} ({test})")
 
 
 @rule("endpoints.benchmark", "the benchmark may use the endpoints harness", sources=(_CHECK,))
@@ -190,11 +189,11 @@ def check_benchmark(view: CellView) -> Complaints:
         )
 
 
-def _number(read: Read[ResultDocument], *names: str) -> Decimal | None:
+def _read_number(read: Read[ResultDocument], *names: str) -> Decimal | None:
     return parse_number(read.value.get_nested(*names)) if read.value else None
 
 
-def _line(read: Read[ResultDocument], name: str) -> Place:
+def _locate(read: Read[ResultDocument], name: str) -> Place:
     return Place(read.file, read.value.lines.get(name, 0) if read.value else 0)
 
 
@@ -282,19 +281,19 @@ _ONE_RUN = Premise("One run of the harness wrote both files: they are in the sam
 def verify_samples(view: CellView) -> Complaints:
     """The issued samples are not the sum of the completed and failed ones, or fewer than configured."""
     summary, config = view.files.result_summary, view.files.config
-    issued, completed = _number(summary, "n_samples_issued"), _number(summary, "n_samples_completed")
-    failed = _number(summary, "n_samples_failed") or Decimal(0)
+    issued, completed = _read_number(summary, "n_samples_issued"), _read_number(summary, "n_samples_completed")
+    failed = _read_number(summary, "n_samples_failed") or Decimal(0)
     if issued is not None and completed is not None and issued != completed + failed:
         found = f"{issued} samples issued"
-        yield Complaint(_line(summary, "n_samples_issued"), found, f"{completed} completed and {failed} failed")
-    wanted = _number(config, *_RUNTIME, "n_samples_to_issue")
+        yield Complaint(_locate(summary, "n_samples_issued"), found, f"{completed} completed and {failed} failed")
+    wanted = _read_number(config, *_RUNTIME, "n_samples_to_issue")
     if issued is not None and wanted is not None and issued < wanted:
         yield Complaint(
-            _line(config, "n_samples_to_issue"),
+            _locate(config, "n_samples_to_issue"),
             f"n_samples_to_issue {wanted}",
             f"{issued} samples issued",
             cause="the configuration of another phase, or a run that ended early",
-            other=_line(summary, "n_samples_issued"),
+            other=_locate(summary, "n_samples_issued"),
         )
 
 
@@ -303,12 +302,14 @@ def verify_rates(view: CellView) -> Complaints:
     """A rate differs by more than 2 % from the harness's own count divided by its duration."""
     summary = view.files.result_summary
     for name in ("qps", "tps"):
-        said, made = _number(summary, name), compute_rate(summary.value, name) if summary.value else None
+        said, made = _read_number(summary, name), compute_rate(summary.value, name) if summary.value else None
         if said is not None and made is not None and abs(said - made) > made * _NEAR:
-            took = _number(summary, "legacy_loadgen_window_duration_ns") or _number(summary, "duration_ns") or 0
+            took = (
+                _read_number(summary, "legacy_loadgen_window_duration_ns") or _read_number(summary, "duration_ns") or 0
+            )
             wanted = f"{made:.6g}, computed from its counts in {took / 10**9:.6g} s"
             yield Complaint(
-                _line(summary, name), f"{name} {said:f}", wanted, other=_line(summary, "n_samples_completed")
+                _locate(summary, name), f"{name} {said:f}", wanted, other=_locate(summary, "n_samples_completed")
             )
 
 
@@ -316,7 +317,7 @@ def verify_rates(view: CellView) -> Complaints:
 def verify_duration(view: CellView) -> Complaints:
     """The run is shorter than configured, or, if a number of samples ends it, than the round's minimum."""
     summary, config = view.files.result_summary, view.files.config
-    least, took = _number(config, *_RUNTIME, "min_duration_ms"), _number(summary, "duration_ns")
+    least, took = _read_number(config, *_RUNTIME, "min_duration_ms"), _read_number(summary, "duration_ns")
     if least is None or took is None:
         return
     cause, counted = "the configuration was saved after another phase had changed it", _find_count(config)
@@ -325,11 +326,11 @@ def verify_duration(view: CellView) -> Complaints:
         least, cause = min(least, demanded or Decimal(0)), f"{counted} ended the run"
     if took < least * _MILLISECOND:
         yield Complaint(
-            _line(config, "min_duration_ms"),
+            _locate(config, "min_duration_ms"),
             f"min_duration_ms {least}",
             f"a run of {took / 10**9:.6g} s",
             cause=cause,
-            other=_line(summary, "duration_ns"),
+            other=_locate(summary, "duration_ns"),
         )
 
 
@@ -337,7 +338,7 @@ def _find_count(config: Read[ResultDocument]) -> str:
     """Describe what can end a run before its minimum duration; "" if nothing can. The client computes a number of
     samples from the duration and the target rate, unless it is configured, so that only a run that sends at this rate
     lasts that long (mlcommons/endpoints: config/runtime_settings.py)."""
-    if _number(config, *_RUNTIME, "n_samples_to_issue") is not None:
+    if _read_number(config, *_RUNTIME, "n_samples_to_issue") is not None:
         return "n_samples_to_issue"
     pattern = config.value.get_nested("settings", "load_pattern", "type") if config.value else None
     return "" if pattern in (None, _PACED) else f"load pattern {show_value(pattern)}"
@@ -347,14 +348,14 @@ def _find_count(config: Read[ResultDocument]) -> str:
 def verify_target(view: CellView) -> Complaints:
     """The server completed more queries per second than the harness was configured to send."""
     summary, config = view.files.result_summary, view.files.config
-    asked, said = _number(config, "settings", "load_pattern", keys.TARGET_QPS), _number(summary, "qps")
+    asked, said = _read_number(config, "settings", "load_pattern", keys.TARGET_QPS), _read_number(summary, "qps")
     if view.cell.scenario in ("Server", "Interactive") and asked and said is not None and said > asked * (1 + _NEAR):
         yield Complaint(
-            _line(config, keys.TARGET_QPS),
+            _locate(config, keys.TARGET_QPS),
             f"target_qps {asked:f}",
             f"{said:f} queries per second completed",
             cause="config.yaml is from another run",
-            other=_line(summary, "qps"),
+            other=_locate(summary, "qps"),
         )
 
 
@@ -372,7 +373,7 @@ def verify_scored(view: CellView) -> Complaints:
     wanted = parse_number(view.find_rule("exact_accuracy_sample_count"))
     counted = read_sample_count(results.value) if results.value else None
     if wanted is not None and counted is not None and counted != wanted:
-        yield Complaint(_line(results, "accuracy_scores"), f"{counted} scored samples", f"{wanted} in the dataset")
+        yield Complaint(_locate(results, "accuracy_scores"), f"{counted} scored samples", f"{wanted} in the dataset")
 
 
 @applies(ask_repeated.rule)

@@ -11,7 +11,7 @@ from reconciler.cli.shared.options import json_option, spec_option, takes
 from reconciler.cli.shared.output import say, say_json
 from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.cli.trials import patch_option, write_patch
-from reconciler.endpoints.views.standing import CurveStatus, list_curves, render_denser_text
+from reconciler.endpoints.views.curve_status import CurveStatus, list_curves, render_denser_text
 from reconciler.errors import IN_SYNC, ReconcilerError, SpecError
 from reconciler.reconcile.desired_cache import list_spec_paths
 from reconciler.reconcile.planning import compute_plan

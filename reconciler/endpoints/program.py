@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from reconciler.diff.timeline import CurvePoint, Side
     from reconciler.endpoints.importing.curves import TakenCurves
     from reconciler.endpoints.tree.content import PointFacts
-    from reconciler.endpoints.views.standing import CurveStatus
+    from reconciler.endpoints.views.curve_status import CurveStatus
     from reconciler.errors import Problem
     from reconciler.history.packaging import ProgramRegistration
     from reconciler.importing.run_reader import CellReader, RunReader
@@ -199,12 +199,12 @@ class Endpoints:
         return read_recorded_point(concurrency, figures, rate)
 
     def list_curves(self, seen: PlanResult) -> tuple[CurveStatus, ...]:
-        from reconciler.endpoints.views.standing import list_curves
+        from reconciler.endpoints.views.curve_status import list_curves
 
         return list_curves(seen)
 
     def render_curves(self, curves: tuple[CurveStatus, ...]) -> str:
-        from reconciler.endpoints.views.standing import render_curves_text
+        from reconciler.endpoints.views.curve_status import render_curves_text
 
         return render_curves_text(curves)
 

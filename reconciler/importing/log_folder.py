@@ -311,7 +311,7 @@ def _check_same_run(log: DetailLog, folder: Path) -> None:
     for name, logged in stated.items():
         text = summary.get(name).replace(" ", "")
         if text and logged and text != logged:
-            where = f"{folder / SUMMARY}:{summary.number(name)}"
+            where = f"{folder / SUMMARY}:{summary.find_line_number(name)}"
             raise LogError(
                 f"{where}: {name} is {text}, but {DETAIL} says {logged}: the logs are from different runs",
                 fix="import both logs of the same run",

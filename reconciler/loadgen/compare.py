@@ -88,19 +88,19 @@ _NOTHING = "nothing"
 
 def find_contradictions(log: DetailLog, asked: Asked) -> tuple[Contradiction, ...]:
     """Return every difference between the request and the detail log, in a fixed order; empty if they agree."""
-    return tuple(_contradictions(log, asked))
+    return tuple(_list_contradictions(log, asked))
 
 
-def _contradictions(log: DetailLog, asked: Asked) -> Iterator[Contradiction]:
+def _list_contradictions(log: DetailLog, asked: Asked) -> Iterator[Contradiction]:
     scenario = name_loadgen_scenario(asked.scenario)
-    yield from _unequal(log, "scenario", keys.EFFECTIVE_SCENARIO, scenario)
-    yield from _unequal(log, "mode", keys.EFFECTIVE_TEST_MODE, LOADGEN_MODE[asked.mode])
+    yield from _compare_text(log, "scenario", keys.EFFECTIVE_SCENARIO, scenario)
+    yield from _compare_text(log, "mode", keys.EFFECTIVE_TEST_MODE, LOADGEN_MODE[asked.mode])
     for setting in find_settings(scenario):
         value = asked.settings.get(setting.name)
         if value is not None and not _is_longer_test(log, asked, setting):
-            yield from _compare(log, setting, value)
+            yield from _compare_setting(log, setting, value)
     for name, seed in asked.seeds.items():
-        for item in _unequal(log, name, f"effective_{name}", str(seed)):
+        for item in _compare_text(log, name, f"effective_{name}", str(seed)):
             yield replace(item, release=log.version.partition(" ")[0])
     if asked.whole:
         yield from find_unasked(log, asked)
@@ -146,13 +146,13 @@ def find_unasked_issue(log: DetailLog, audited: Mapping[str, Any]) -> Iterator[C
             yield Contradiction(name, show_decimal(Decimal(int(value))), str(logged.value), logged.line)
 
 
-def _unequal(log: DetailLog, name: str, key: str, asked: str) -> Iterator[Contradiction]:
+def _compare_text(log: DetailLog, name: str, key: str, asked: str) -> Iterator[Contradiction]:
     logged = log.get(key, _NOTHING)
     if str(logged) != asked:
         yield Contradiction(name, asked, str(logged), log.find_line_number(key))
 
 
-def _compare(log: DetailLog, setting: Setting, value: Any) -> Iterator[Contradiction]:
+def _compare_setting(log: DetailLog, setting: Setting, value: Any) -> Iterator[Contradiction]:
     if setting.unit is Unit.OVERRIDE and value == 0:
         return
     key = setting.key if log.find_line_number(setting.key) else _SUBSTITUTE.get(setting.key, setting.key)
@@ -162,7 +162,7 @@ def _compare(log: DetailLog, setting: Setting, value: Any) -> Iterator[Contradic
             yield Contradiction(setting.name, str(value), _NOTHING, 0)
         return
     if not _is_same(setting.unit, value, logged):
-        yield Contradiction(setting.name, str(value), _shown(setting.unit, logged), log.find_line_number(key))
+        yield Contradiction(setting.name, str(value), _show_logged(setting.unit, logged), log.find_line_number(key))
 
 
 def is_unlogged(log: DetailLog, key: str) -> bool:
@@ -185,7 +185,7 @@ def _is_same(unit: Unit, asked: Any, logged: Any) -> bool:
         return False
 
 
-def _shown(unit: Unit, logged: Any) -> str:
+def _show_logged(unit: Unit, logged: Any) -> str:
     if isinstance(logged, bool) or not isinstance(logged, (int, Decimal)):
         return str(logged)
     return show_decimal(Decimal(logged) * (100 if unit is Unit.PERCENT else 1))

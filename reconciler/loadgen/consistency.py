@@ -110,7 +110,8 @@ def find_missing_keys(log: DetailLog) -> Iterator[Inconsistency]:
     ``PerformanceSummary::LogDetail`` (results.cc) log these keys unconditionally, for the scenarios listed here."""
     yield from _find_missing_version(log)
     if log.release in _KNOWN:
-        for key in _list_keys(log):
+        timed, tokens = log.mode == LOADGEN_MODE[PERFORMANCE], log.get(keys.REQUESTED_USE_TOKEN_LATENCIES) is True
+        for key in keys.list_required(log.scenario, timed=timed, tokens=tokens):
             if key not in log.index:
                 yield Inconsistency(key, "absent", "LoadGen logs it of every such run", log.length)
 
@@ -122,11 +123,6 @@ def _find_missing_version(log: DetailLog) -> Iterator[Inconsistency]:
         yield Inconsistency(keys.LOADGEN_VERSION, "absent", "LoadGen logs it of every run", log.length)
     elif version is not None and not _RELEASE.match(str(version.value)):
         yield contradict(log, keys.LOADGEN_VERSION, show_value(version), "LoadGen's begins with a release")
-
-
-def _list_keys(log: DetailLog) -> Iterator[str]:
-    timed = log.mode == LOADGEN_MODE[PERFORMANCE]
-    return keys.list_required(log.scenario, timed=timed, tokens=log.get(keys.REQUESTED_USE_TOKEN_LATENCIES) is True)
 
 
 _ZONES = 26 * 3600  # seconds: the largest difference between two time zones
@@ -173,7 +169,7 @@ def _find_inconsistencies(log: DetailLog) -> tuple[Inconsistency, ...]:
 
 
 @rule("log.repeated-keys", "keys that are logged once", sources=LOADGEN)
-def _repeated_keys(log: DetailLog) -> Iterator[Inconsistency]:
+def _find_repeated_keys(log: DetailLog) -> Iterator[Inconsistency]:
     """Each of these keys is logged once: by ``LogRequestedTestSettings`` and ``LogEffectiveSettings``
     (test_settings_internal.cc), ``LogLoadgenVersion`` (version.cc), ``StartTest`` and ``IssueQueries`` (loadgen.cc), or
     ``PerformanceSummary::LogDetail`` (results.cc). Readers use the first line, although LoadGen wrote the second."""
@@ -185,7 +181,7 @@ def _repeated_keys(log: DetailLog) -> Iterator[Inconsistency]:
 
 
 @rule("log.requested-settings", "settings as they were requested", sources=LOADGEN)
-def _requested_settings(log: DetailLog) -> Iterator[Inconsistency]:
+def _find_wrong_settings(log: DetailLog) -> Iterator[Inconsistency]:
     """LoadGen uses settings as requested, except the derived ones (the initialisers of ``TestSettingsInternal``,
     test_settings_internal.cc:27)."""
     for key, entry in log.index.items():
@@ -198,7 +194,7 @@ def _requested_settings(log: DetailLog) -> Iterator[Inconsistency]:
 
 
 @rule("log.dates", "dates in the order of the run", sources=LOADGEN)
-def _dates(log: DetailLog) -> Iterator[Inconsistency]:
+def _find_wrong_dates(log: DetailLog) -> Iterator[Inconsistency]:
     """Dates depend on the machine, and some come from another clock than LoadGen's, so they only raise doubts, unless a
     date is invalid (``CurrentDateTimeISO8601`` in utils.cc, which ``StartTest`` in loadgen.cc logs at v5.1.1)."""
     dated = _parse_date(str(log.get(keys.TEST_DATETIME)).rstrip("Z"))
@@ -238,7 +234,7 @@ def _doubt(key: str, stated: str, derived: str, line: int, other: int) -> Incons
 
 
 @rule("log.loaded-samples", "loaded samples of the library", sources=LOADGEN)
-def _samples(log: DetailLog) -> Iterator[Inconsistency]:
+def _find_wrong_samples(log: DetailLog) -> Iterator[Inconsistency]:
     """Loaded samples are in the library, and their number is the one that LoadGen states (``GenerateLoadableSets`` and
     ``LoadSamplesToRam``, loadgen.cc:604)."""
     total, mode = read_integer(log, keys.QSL_REPORTED_TOTAL_COUNT), _MODES[log.mode]
@@ -256,7 +252,7 @@ def _samples(log: DetailLog) -> Iterator[Inconsistency]:
 
 
 @rule("log.sample-counts", "sample counts of the library", sources=LOADGEN)
-def _sample_counts(log: DetailLog) -> Iterator[Inconsistency]:
+def _find_wrong_sample_counts(log: DetailLog) -> Iterator[Inconsistency]:
     """LoadGen uses as many samples as the library reports, unless a setting overrides the number
     (``TestSettingsInternal``, test_settings_internal.cc)."""
     for mode, reported in (
@@ -285,7 +281,7 @@ def find_small_library(log: DetailLog) -> Iterator[Inconsistency]:
 
 
 @rule("log.error-count", "the number of ERROR lines", sources=LOADGEN)
-def _errors(log: DetailLog) -> Iterator[Inconsistency]:
+def _find_wrong_error_count(log: DetailLog) -> Iterator[Inconsistency]:
     """``PerformanceSummary::LogDetail`` (results.cc:852) logs the number of errors; more errors may follow it."""
     stated, line = read_integer(log, keys.NUM_ERRORS), log.find_line_number(keys.NUM_ERRORS)
     counted = sum(1 for entry in log.errors if entry.line < line)
@@ -294,7 +290,7 @@ def _errors(log: DetailLog) -> Iterator[Inconsistency]:
 
 
 @rule("log.verdict", "a verdict that follows from its conditions", sources=LOADGEN)
-def _verdict(log: DetailLog) -> Iterator[Inconsistency]:
+def _find_wrong_verdict(log: DetailLog) -> Iterator[Inconsistency]:
     """VALID requires all of the conditions and no stated reason against it (``PerformanceSummary::LogDetail``,
     results.cc:671)."""
     failed = next((key for key in _FLAGS if log.get(key) is False), "")
@@ -307,12 +303,12 @@ def _verdict(log: DetailLog) -> Iterator[Inconsistency]:
 
 
 @rule("log.conditions", "conditions that follow from their numbers", sources=LOADGEN)
-def _conditions(log: DetailLog) -> Iterator[Inconsistency]:
+def _find_wrong_conditions(log: DetailLog) -> Iterator[Inconsistency]:
     """The flags follow from their numbers (``MinDurationMet``, ``MinQueriesMet`` and ``MinSamplesMet``, results.cc;
     ``GenerateQueries``, loadgen.cc)."""
     queries, least = read_integer(log, keys.RESULT_QUERY_COUNT), read_integer(log, keys.EFFECTIVE_MIN_QUERY_COUNT)
     if queries is not None and least is not None and log.get(keys.RESULT_MIN_QUERIES_MET) is True and queries < least:
-        yield _condition(log, keys.RESULT_MIN_QUERIES_MET, f"{queries} of {least} queries were issued")
+        yield _contradict_flag(log, keys.RESULT_MIN_QUERIES_MET, f"{queries} of {least} queries were issued")
     generated = read_integer(log, keys.GENERATED_QUERY_COUNT)
     if queries is not None and generated is not None and queries > generated:
         derived = f"{generated} queries were generated"
@@ -328,16 +324,16 @@ def _conditions(log: DetailLog) -> Iterator[Inconsistency]:
             and log.get(keys.RESULT_MIN_QUERIES_MET) is True
             and not log.get(keys.EFFECTIVE_PERFORMANCE_ISSUE_UNIQUE)
         ):
-            yield _condition(log, keys.RESULT_MIN_QUERIES_MET, f"{issued} of {wanted} samples were issued")
+            yield _contradict_flag(log, keys.RESULT_MIN_QUERIES_MET, f"{issued} of {wanted} samples were issued")
     lasted, minimum = _find_last_issue(log), read_number(log, keys.EFFECTIVE_MIN_DURATION_MS)
     if lasted is not None and minimum is not None and log.get(keys.RESULT_MIN_DURATION_MET) is True:
         needed = minimum / 1000
         if lasted + CLOCK + needed * DRIFT < needed:
             derived = f"the run lasted {lasted:.6g} s of {needed:.6g} s"
-            yield _condition(log, keys.RESULT_MIN_DURATION_MET, derived)
+            yield _contradict_flag(log, keys.RESULT_MIN_DURATION_MET, derived)
 
 
-def _condition(log: DetailLog, key: str, derived: str) -> Inconsistency:
+def _contradict_flag(log: DetailLog, key: str, derived: str) -> Inconsistency:
     return contradict(log, key, "true", derived)
 
 
@@ -351,7 +347,7 @@ def _find_last_issue(log: DetailLog) -> Decimal | None:
 
 
 @rule("log.early-stopping", "early stopping that follows from the counts", sources=LOADGEN)
-def _early_stopping(log: DetailLog) -> Iterator[Inconsistency]:
+def _find_wrong_early_stopping(log: DetailLog) -> Iterator[Inconsistency]:
     """The flag follows from LoadGen's own text and from the counts (``PerformanceSummary::EarlyStopping``, results.cc;
     ``MinPassingQueriesFinder``, early_stopping.cc)."""
     entry = log.find_line(keys.EARLY_STOPPING_RESULT)
@@ -372,7 +368,7 @@ def _early_stopping(log: DetailLog) -> Iterator[Inconsistency]:
 
 
 @rule("log.estimates", "one estimate of early stopping", sources=LOADGEN)
-def _estimates(log: DetailLog) -> Iterator[Inconsistency]:
+def _find_wrong_estimates(log: DetailLog) -> Iterator[Inconsistency]:
     """The streams' metric is an estimate, which the early stopping text states as well
     (``PerformanceSummary::EarlyStopping``, results.cc)."""
     entry = log.find_line(keys.EARLY_STOPPING_RESULT)
@@ -391,7 +387,7 @@ def _estimates(log: DetailLog) -> Iterator[Inconsistency]:
 
 
 @rule("log.latencies", "latencies in order", sources=LOADGEN)
-def _latencies(log: DetailLog) -> Iterator[Inconsistency]:
+def _find_wrong_latencies(log: DetailLog) -> Iterator[Inconsistency]:
     """Percentiles never decrease, and all latencies lie between the minimum and the maximum
     (``PerformanceSummary::ProcessLatencies``, results.cc:22, reads all of them from one sorted list)."""
     for part, ranked in (
@@ -439,24 +435,24 @@ def _parse_date(value: Any) -> datetime | None:
 
 
 _ANY = (
-    _repeated_keys,
+    _find_repeated_keys,
     find_missing_keys,
     find_wrong_notation,
-    _requested_settings,
-    _dates,
-    _sample_counts,
-    _samples,
+    _find_wrong_settings,
+    _find_wrong_dates,
+    _find_wrong_sample_counts,
+    _find_wrong_samples,
     find_foreign_lines,
     find_wrong_release,
     find_wrong_version,
 )
 _PERFORMANCE = (
-    _errors,
-    _verdict,
-    _conditions,
-    _early_stopping,
-    _estimates,
-    _latencies,
+    _find_wrong_error_count,
+    _find_wrong_verdict,
+    _find_wrong_conditions,
+    _find_wrong_early_stopping,
+    _find_wrong_estimates,
+    _find_wrong_latencies,
     find_wrong_derivations,
     find_wrong_ranks,
     find_wrong_rates,

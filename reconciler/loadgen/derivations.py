@@ -157,15 +157,15 @@ def find_wrong_ranks(log: DetailLog) -> Iterator[Inconsistency]:
     queries = read_integer(log, keys.RESULT_QUERY_COUNT)
     if not queries or not 0 < queries <= _MOST:
         return
-    yield from _over_latency(log, queries)
+    yield from _find_wrong_over_latency(log, queries)
     entry = log.find_line(keys.EARLY_STOPPING_RESULT)
     if entry is not None and log.scenario != "Offline" and log.release >= keys.FIRST_KNOWN_RELEASE:
-        yield from _stated_counts(log, entry, queries)
+        yield from _find_wrong_stated_counts(log, entry, queries)
     if log.scenario in _STREAMS and not log.get(keys.REQUESTED_USE_TOKEN_LATENCIES):  # else they are of tokens
-        yield from _estimates(log, queries)
+        yield from _find_wrong_estimates(log, queries)
 
 
-def _over_latency(log: DetailLog, queries: int) -> Iterator[Inconsistency]:
+def _find_wrong_over_latency(log: DetailLog, queries: int) -> Iterator[Inconsistency]:
     """A Server query has one sample, even if LoadGen passes several queries at once."""
     key = keys.RESULT_OVERLATENCY_QUERY_COUNT
     over, limit = read_integer(log, key), read_number(log, keys.EFFECTIVE_TARGET_LATENCY_NS)
@@ -184,7 +184,7 @@ def _over_latency(log: DetailLog, queries: int) -> Iterator[Inconsistency]:
             return
 
 
-def _stated_counts(log: DetailLog, entry: LogLine, queries: int) -> Iterator[Inconsistency]:
+def _find_wrong_stated_counts(log: DetailLog, entry: LogLine, queries: int) -> Iterator[Inconsistency]:
     """The early stopping text states the number of queries and how many of them are discarded."""
     key, text = keys.EARLY_STOPPING_RESULT, str(entry.value)
     met = log.find_line(keys.EARLY_STOPPING_MET)
@@ -206,7 +206,7 @@ def _stated_counts(log: DetailLog, entry: LogLine, queries: int) -> Iterator[Inc
         yield contradict(log, key, f"discards {left['count']}", derived, keys.RESULT_QUERY_COUNT)
 
 
-def _estimates(log: DetailLog, queries: int) -> Iterator[Inconsistency]:
+def _find_wrong_estimates(log: DetailLog, queries: int) -> Iterator[Inconsistency]:
     """Each estimate is the latency at index ``queries`` - t, where t is the greatest number that may be over it."""
     own = _read_percentile(log)
     ranks = {keys.EARLY_STOPPING_LATENCY_MS: Decimal(99)}
@@ -263,14 +263,16 @@ def find_wrong_tokens(log: DetailLog) -> Iterator[Inconsistency]:
     ``PerformanceSummary::LogDetail``, results.cc)."""
     if log.get(keys.REQUESTED_USE_TOKEN_LATENCIES) is not True:
         return
-    yield from _token_order(log, _FIRST, keys.FIRST_TOKEN_PERCENTILES)
-    yield from _token_order(log, _EACH, keys.OUTPUT_TOKEN_PERCENTILES)
-    yield from _first_before_last(log)
-    yield from _token_count(log)
-    yield from _token_conditions(log)
+    yield from _find_wrong_token_order(log, _FIRST, keys.FIRST_TOKEN_PERCENTILES)
+    yield from _find_wrong_token_order(log, _EACH, keys.OUTPUT_TOKEN_PERCENTILES)
+    yield from _find_late_first_tokens(log)
+    yield from _find_wrong_token_count(log)
+    yield from _find_wrong_token_conditions(log)
 
 
-def _token_order(log: DetailLog, ends: tuple[str, str, str], ranked: Mapping[str, str]) -> Iterator[Inconsistency]:
+def _find_wrong_token_order(
+    log: DetailLog, ends: tuple[str, str, str], ranked: Mapping[str, str]
+) -> Iterator[Inconsistency]:
     """Percentiles never decrease, and all values lie between the minimum and the maximum."""
     least, greatest, mean = ends
     rising = [least, *ranked.values(), greatest]
@@ -284,7 +286,7 @@ def _token_order(log: DetailLog, ends: tuple[str, str, str], ranked: Mapping[str
         yield contradict(log, mean, f"{middle:f}", derived)
 
 
-def _first_before_last(log: DetailLog) -> Iterator[Inconsistency]:
+def _find_late_first_tokens(log: DetailLog) -> Iterator[Inconsistency]:
     """Both latencies begin at the query's scheduled issue time."""
     pairs = [(f"result_first_token_{part}_latency_ns", f"result_{part}_latency_ns") for part in ("min", "mean", "max")]
     pairs += [(keys.FIRST_TOKEN_PERCENTILES[rank], keys.RESULT_PERCENTILES[rank]) for rank in keys.PERCENTILES]
@@ -294,7 +296,7 @@ def _first_before_last(log: DetailLog) -> Iterator[Inconsistency]:
             yield contradict(log, key, f"{first:f}", f"{whole} is {last:f}", whole)
 
 
-def _token_count(log: DetailLog) -> Iterator[Inconsistency]:
+def _find_wrong_token_count(log: DetailLog) -> Iterator[Inconsistency]:
     key = _RATES.get(log.scenario, "")
     rate, mean = read_number(log, key), read_number(log, keys.RESULT_MEAN_LATENCY_NS)
     if rate is None:
@@ -316,10 +318,10 @@ def _token_count(log: DetailLog) -> Iterator[Inconsistency]:
     if abs(tokens - wanted) > wanted * _DIGITS + 1:
         why = f"that is {tokens:.6g} tokens, and result_token_throughput is of {wanted:.6g}"
         yield contradict(log, key, f"{rate:f}", why, keys.RESULT_TOKEN_THROUGHPUT)
-    yield from _token_bounds(log, key, rate, tokens / count)
+    yield from _find_wrong_token_bounds(log, key, rate, tokens / count)
 
 
-def _token_bounds(log: DetailLog, key: str, rate: Decimal, each: Decimal) -> Iterator[Inconsistency]:
+def _find_wrong_token_bounds(log: DetailLog, key: str, rate: Decimal, each: Decimal) -> Iterator[Inconsistency]:
     """The tokens after the first take the rest of the answer's time, each between the shortest and the longest time."""
     last, first = (
         read_number(log, keys.RESULT_MEAN_LATENCY_NS),
@@ -334,7 +336,7 @@ def _token_bounds(log: DetailLog, key: str, rate: Decimal, each: Decimal) -> Ite
         yield contradict(log, key, f"{rate:f}", why, _EACH[0])
 
 
-def _token_conditions(log: DetailLog) -> Iterator[Inconsistency]:
+def _find_wrong_token_conditions(log: DetailLog) -> Iterator[Inconsistency]:
     """Compare conditions that LoadGen reports as met with its own text and its own percentiles."""
     met = log.find_line(keys.EARLY_STOPPING_MET)
     for key in _STOPPED:
@@ -371,7 +373,7 @@ _CENT, _FIRST_LOGGED = Decimal("0.01"), 2  # LoadGen's release
 _SLACK = Decimal("1.1")  # LoadGen's margin on the samples that Offline needs
 
 
-def _rounding(log: DetailLog) -> Decimal:
+def _get_rounding_error(log: DetailLog) -> Decimal:
     """Return the additional rounding error of rates read from a summary, which has two decimals."""
     return _CENT if log.release < _FIRST_LOGGED else Decimal(0)
 
@@ -381,15 +383,15 @@ def find_wrong_rates(log: DetailLog) -> Iterator[Inconsistency]:
     """``PerformanceSummary::LogDetail`` (results.cc:747 at v5.1.1) and ``IssueQueriesInternal``
     (issue_query_controller.cc), which issues the streams' queries one after the other."""
     if log.scenario == "Offline":
-        yield from _offline_rate(log)
-        yield from _offline_size(log)
+        yield from _find_wrong_offline_rate(log)
+        yield from _find_wrong_offline_size(log)
     elif log.scenario == "Server":
-        yield from _server_rates(log)
+        yield from _find_wrong_server_rates(log)
     else:
-        yield from _stream_rates(log)
+        yield from _find_wrong_stream_rates(log)
 
 
-def _offline_rate(log: DetailLog) -> Iterator[Inconsistency]:
+def _find_wrong_offline_rate(log: DetailLog) -> Iterator[Inconsistency]:
     """All samples form one query, which ends with the slowest of them."""
     stated, slowest = read_number(log, keys.RESULT_SAMPLES_PER_SECOND), read_number(log, keys.RESULT_MAX_LATENCY_NS)
     each, queries = read_number(log, keys.GENERATED_SAMPLES_PER_QUERY), read_number(log, keys.RESULT_QUERY_COUNT)
@@ -397,14 +399,14 @@ def _offline_rate(log: DetailLog) -> Iterator[Inconsistency]:
         return
     each = _pad(log, each)
     derived = each * queries * SECOND / slowest
-    edge = _rounding(log)
+    edge = _get_rounding_error(log)
     # Releases before 5 divide by the completion time of the last sample in order, which need not be the slowest.
     most = derived * (2 if log.release < 5 else 1 + _RATE_DIGITS)
     if not derived * (1 - _RATE_DIGITS) - edge <= stated <= most + edge:
         why = f"{each * queries:f} samples in {slowest / SECOND:.6g} s are {derived:.6g}"
         yield contradict(log, keys.RESULT_SAMPLES_PER_SECOND, f"{stated:f}", why)
-    yield from _within_clock(log, keys.RESULT_MAX_LATENCY_NS, slowest / SECOND)
-    yield from _fills_clock(log, keys.RESULT_MAX_LATENCY_NS, slowest / SECOND)
+    yield from _check_within_clock(log, keys.RESULT_MAX_LATENCY_NS, slowest / SECOND)
+    yield from _check_fills_clock(log, keys.RESULT_MAX_LATENCY_NS, slowest / SECOND)
 
 
 _RELEASE = re.compile(r"(\d{1,4})\.(\d{1,4})\.(\d{1,4})")
@@ -422,7 +424,7 @@ def _pad(log: DetailLog, each: Decimal) -> Decimal:
     return (each + loaded - 1) // loaded * loaded
 
 
-def _offline_size(log: DetailLog) -> Iterator[Inconsistency]:
+def _find_wrong_offline_size(log: DetailLog) -> Iterator[Inconsistency]:
     """LoadGen requests enough samples for the target rate plus 10 %, or the minimum number. With equal issue, it pads
     them to complete permutations."""
     issued, rate = read_number(log, keys.GENERATED_SAMPLES_PER_QUERY), read_number(log, keys.EFFECTIVE_TARGET_QPS)
@@ -442,7 +444,7 @@ def _issues_few(log: DetailLog) -> bool:
     return any(log.get(f"effective_performance_issue_{name}") is True for name in ("unique", "same"))
 
 
-def _server_rates(log: DetailLog) -> Iterator[Inconsistency]:
+def _find_wrong_server_rates(log: DetailLog) -> Iterator[Inconsistency]:
     count = read_number(log, keys.RESULT_QUERY_COUNT)
     scheduled, completed = (read_number(log, f"result_{name}_samples_per_sec") for name in ("scheduled", "completed"))
     planned = read_number(log, keys.GENERATED_QUERY_DURATION)
@@ -459,10 +461,12 @@ def _server_rates(log: DetailLog) -> Iterator[Inconsistency]:
             yield contradict(log, key, f"{scheduled:f}", why, keys.GENERATED_QUERY_DURATION)
         # LoadGen does not wait for the gap after the last query: it issues that query after the gaps that the rate
         # covers.
-        yield from _within_clock(log, keys.GENERATED_QUERY_DURATION, min(planned / SECOND, (count - 1) / scheduled))
+        yield from _check_within_clock(
+            log, keys.GENERATED_QUERY_DURATION, min(planned / SECOND, (count - 1) / scheduled)
+        )
         slowest = read_number(log, keys.RESULT_MAX_LATENCY_NS)
         if slowest is not None:
-            yield from _fills_clock(log, keys.GENERATED_QUERY_DURATION, (planned + slowest) / SECOND)
+            yield from _check_fills_clock(log, keys.GENERATED_QUERY_DURATION, (planned + slowest) / SECOND)
     asked = read_number(log, keys.EFFECTIVE_TARGET_QPS)
     if scheduled and asked and abs(scheduled / asked - 1) > DRIFT + _CHANCE / count.sqrt():
         key, why = keys.RESULT_SCHEDULED_SAMPLES_PER_SEC, f"the target of the schedule is {asked:f}"
@@ -472,29 +476,29 @@ def _server_rates(log: DetailLog) -> Iterator[Inconsistency]:
         yield contradict(log, key, f"{completed:f}", why, keys.RESULT_SCHEDULED_SAMPLES_PER_SEC)
 
 
-def _stream_rates(log: DetailLog) -> Iterator[Inconsistency]:
+def _find_wrong_stream_rates(log: DetailLog) -> Iterator[Inconsistency]:
     """Queries run one after the other, so together they take no longer than the run."""
     count = read_number(log, keys.RESULT_QUERY_COUNT)
     key = keys.RESULT_MEAN_QUERY_LATENCY_NS if log.scenario == "MultiStream" else keys.RESULT_MEAN_LATENCY_NS
     mean = read_number(log, key)
     if count and mean:
-        yield from _within_clock(log, key, count * mean / SECOND)
+        yield from _check_within_clock(log, key, count * mean / SECOND)
         # The next query is issued once the thread that waits for the previous one wakes up, which other load on the
         # machine delays by milliseconds. It delays answers as well, so the slowest answer bounds the mean delay.
         slowest = read_number(log, key.replace("mean", "max")) or Decimal(0)
         overhead = count * max(_BETWEEN, slowest / SECOND)
-        yield from _fills_clock(log, key, count * mean / SECOND * _PART + overhead)
+        yield from _check_fills_clock(log, key, count * mean / SECOND * _PART + overhead)
     stated = read_number(log, keys.RESULT_QPS_WITHOUT_LOADGEN_OVERHEAD)
     if stated and mean and log.scenario == "SingleStream":
         # The mean is truncated to whole nanoseconds.
         low, high = Decimal(SECOND) / (mean + 1), Decimal(SECOND) / mean
-        edge = _rounding(log)
+        edge = _get_rounding_error(log)
         if not low * (1 - _RATE_DIGITS) - edge <= stated <= high * (1 + _RATE_DIGITS) + edge:
             why = f"a mean latency of {mean:f} ns is {high:.6g}"
             yield contradict(log, keys.RESULT_QPS_WITHOUT_LOADGEN_OVERHEAD, f"{stated:f}", why, key)
 
 
-def _within_clock(log: DetailLog, key: str, seconds: Decimal) -> Iterator[Inconsistency]:
+def _check_within_clock(log: DetailLog, key: str, seconds: Decimal) -> Iterator[Inconsistency]:
     """The run ends with the last completion (``GetMaxCompletionTime``, loadgen.cc:553 at v5.1.1), so the total time of
     consecutive queries does not exceed it."""
     elapsed = read_longest_seconds(log)
@@ -503,7 +507,7 @@ def _within_clock(log: DetailLog, key: str, seconds: Decimal) -> Iterator[Incons
         yield contradict(log, key, show_value(log.index[key]), why, keys.POWER_END)
 
 
-def _fills_clock(log: DetailLog, key: str, seconds: Decimal) -> Iterator[Inconsistency]:
+def _check_fills_clock(log: DetailLog, key: str, seconds: Decimal) -> Iterator[Inconsistency]:
     """All queries were complete after ``seconds``. By the same clock, the run must have ended then."""
     elapsed = read_run_seconds(log)
     if elapsed is not None and elapsed > seconds + ENDING + elapsed * DRIFT:

@@ -50,37 +50,37 @@ def predict(scenario: str, mode: str, settings: Settings, dataset_size: int = 0)
     name = name_loadgen_scenario(scenario)
     size = (settings.get_number(keys.SAMPLES_PER_QUERY) or 8) if name == "MultiStream" else 1
     if mode == ACCURACY:
-        return _accuracy(name, settings, settings.get_number(keys.ACCURACY_SAMPLE_COUNT) or dataset_size, size)
+        return _predict_accuracy(name, settings, settings.get_number(keys.ACCURACY_SAMPLE_COUNT) or dataset_size, size)
     seconds = Decimal(settings.get_number(keys.MIN_DURATION, 10_000)) / 1000
     least = settings.get_number(keys.MIN_QUERY_COUNT, 100)
     if name == "Offline":
-        return _offline(settings, seconds, least)
+        return _predict_offline(settings, seconds, least)
     if name == "Server":
-        rate = _rate(settings)
+        rate = _read_rate(settings)
         queries = max(least, math.ceil(seconds * rate))
-        return Prediction(float(queries / rate), queries, queries, _padded(queries, settings))
-    latency = _latency(name, settings)
+        return Prediction(float(queries / rate), queries, queries, _pad(queries, settings))
+    latency = _read_latency(name, settings)
     generated = max(least, math.ceil(_STREAM_SPARE * seconds / latency) + 1 if seconds else 0)
     queries = max(least, math.ceil(seconds / latency))
-    return Prediction(float(queries * latency), queries, queries * size, _padded(generated, settings))
+    return Prediction(float(queries * latency), queries, queries * size, _pad(generated, settings))
 
 
-def _offline(settings: Settings, seconds: Decimal, least: int) -> Prediction:
-    rate = _rate(settings)
-    samples = _padded(max(least, math.floor(_SLACK * seconds * rate)), settings)
+def _predict_offline(settings: Settings, seconds: Decimal, least: int) -> Prediction:
+    rate = _read_rate(settings)
+    samples = _pad(max(least, math.floor(_SLACK * seconds * rate)), settings)
     return Prediction(float(samples / rate), 1, samples, 1)
 
 
-def _accuracy(name: str, settings: Settings, count: int, size: int) -> Prediction:
+def _predict_accuracy(name: str, settings: Settings, count: int, size: int) -> Prediction:
     """Predict one pass over every sample. Server accuracy runs also follow target_qps; streams issue queries
     sequentially."""
     queries = math.ceil(count / size)
-    per_query = 1 / _rate(settings) if name in ("Server", "Offline") else _latency(name, settings)
+    per_query = 1 / _read_rate(settings) if name in ("Server", "Offline") else _read_latency(name, settings)
     issued = 1 if name == "Offline" else queries
     return Prediction(float(queries * per_query), issued, queries * size, issued)
 
 
-def _padded(count: int, settings: Settings) -> int:
+def _pad(count: int, settings: Settings) -> int:
     """Pad to complete permutations of the performance set for equal issue (sample_concatenate_permutation)."""
     loaded = settings.get_number(keys.PERFORMANCE_SAMPLE_COUNT)
     if not settings.get("sample_concatenate_permutation") or not loaded:
@@ -88,14 +88,14 @@ def _padded(count: int, settings: Settings) -> int:
     return -(-count // loaded) * loaded
 
 
-def _rate(settings: Settings) -> Decimal:
+def _read_rate(settings: Settings) -> Decimal:
     rate = Decimal(settings.get_text(keys.TARGET_QPS) or 1)
     if rate <= 0:
         raise ValueError(f"no rate: {rate}")
     return rate
 
 
-def _latency(name: str, settings: Settings) -> Decimal:
+def _read_latency(name: str, settings: Settings) -> Decimal:
     """Return the seconds per query."""
     nanoseconds = settings.get_number(keys.TARGET_LATENCY) or (1_000_000 if name == "SingleStream" else 8_000_000)
     return Decimal(nanoseconds) / 1_000_000_000

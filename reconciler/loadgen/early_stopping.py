@@ -18,13 +18,13 @@ _DOUBT = 0.01  # 1 - confidence
 def compute_least_queries(over: int, percentile: Decimal) -> int:
     """Return n(t), the queries needed when ``over`` of them exceed the latency. ``percentile`` in percent: 90, 99,
     99.9."""
-    rate = _rate(percentile)
+    rate = _compute_late_share(percentile)
     low, high = over, 64 + 2 * over
-    while _at_most(over, high, rate) > _DOUBT:
+    while _compute_probability(over, high, rate) > _DOUBT:
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        if _at_most(over, middle, rate) > _DOUBT:
+        if _compute_probability(over, middle, rate) > _DOUBT:
             low = middle
         else:
             high = middle
@@ -35,46 +35,46 @@ def compute_queries_at_rate(late: Fraction, percentile: Decimal, most: int) -> i
     """Return how many queries prove the percentile if this share of them is late. More queries include more late ones.
     Return None if ``most`` are not enough."""
 
-    def suffice(queries: int) -> bool:
+    def suffices(queries: int) -> bool:
         return is_allowed_over(math.ceil(queries * late), queries, percentile)
 
     low, high = 0, compute_least_queries(math.ceil(late), percentile)
-    while not suffice(high):
+    while not suffices(high):
         if high >= most:
             return None
         low, high = high, min(2 * high, most)
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if suffice(middle) else (middle, high)
+        low, high = (low, middle) if suffices(middle) else (middle, high)
     return high
 
 
 def is_allowed_over(over: int, queries: int, percentile: Decimal) -> bool:
     """Return True if n(``over``) <= ``queries``."""
-    return over < 0 or _at_most(over, queries, _rate(percentile)) <= _DOUBT
+    return over < 0 or _compute_probability(over, queries, _compute_late_share(percentile)) <= _DOUBT
 
 
 def compute_allowed_over(queries: int, percentile: Decimal) -> int:
     """Return the greatest t with n(t) <= ``queries``, or -1 if there are too few queries even with none over the
     latency."""
-    rate = _rate(percentile)
+    rate = _compute_late_share(percentile)
     low, high = -1, math.ceil(queries * rate) + 1
     while high - low > 1:
         middle = (low + high) // 2
-        if _at_most(middle, queries, rate) <= _DOUBT:
+        if _compute_probability(middle, queries, rate) <= _DOUBT:
             low = middle
         else:
             high = middle
     return low
 
 
-def _rate(percentile: Decimal) -> float:
+def _compute_late_share(percentile: Decimal) -> float:
     if not 0 < percentile < 100:
         raise ValueError(f"no percentile: {percentile}")
     return float((100 - percentile) / 100)
 
 
-def _at_most(over: int, queries: int, rate: float) -> float:
+def _compute_probability(over: int, queries: int, rate: float) -> float:
     """Return P(Binomial(queries, rate) <= over), or some number above ``_DOUBT`` if the probability certainly exceeds
     it."""
     if over >= queries:

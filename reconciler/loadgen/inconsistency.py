@@ -53,7 +53,7 @@ def read_run_seconds(log: DetailLog) -> Decimal | None:
     (``IssueQueries``, loadgen.cc:555 at v5.1.1, since v0.7). The logger also counts milliseconds of that clock, so
     setting the clock changes all of them equally. LoadGen did not write dates that do not match the logger.
     """
-    elapsed, counted = elapsed_seconds(log), log.index.ended_at
+    elapsed, counted = read_elapsed_seconds(log), log.index.ended_at
     if elapsed is None or elapsed < 0 or (counted is not None and elapsed > counted / 1000 + ENDING):
         return None
     return elapsed
@@ -72,7 +72,7 @@ def is_wrapped(log: DetailLog, mean: Decimal) -> bool:
     return mean * (read_number(log, keys.RESULT_QUERY_COUNT) or 0) > _CENTURY
 
 
-def elapsed_seconds(log: DetailLog) -> Decimal | None:
+def read_elapsed_seconds(log: DetailLog) -> Decimal | None:
     try:
         began, ended = log.started, log.ended
     except LogError:

@@ -131,13 +131,13 @@ class DetailLog(Struct, frozen=True, dict=True):
     @lazy_property
     def started(self) -> datetime | None:
         """power_begin, which is UTC (test_datetime is local time with a misleading Z)."""
-        return self._time(keys.POWER_BEGIN)
+        return self._find_time(keys.POWER_BEGIN)
 
     @lazy_property
     def ended(self) -> datetime | None:
-        return self._time(keys.POWER_END)
+        return self._find_time(keys.POWER_END)
 
-    def _time(self, key: str) -> datetime | None:
+    def _find_time(self, key: str) -> datetime | None:
         found = self.find_line(key)
         if found is None:
             return None

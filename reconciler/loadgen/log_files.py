@@ -30,7 +30,7 @@ _CUT, _END = re.compile(rb",\s*+\]\s*+\Z"), 16  # bytes at the end of a log to s
 _MARK_SIZE = 64  # bytes that distinguish one position in a log from others
 
 
-def log_hash(log: bytes) -> str:
+def hash_log(log: bytes) -> str:
     """Return the hash required in accuracy.txt: SHA-256 of the untruncated log, in hexadecimal."""
     return hashlib.sha256(log).hexdigest()
 

@@ -41,7 +41,7 @@ class Margin(Struct, frozen=True):
 
 def compute_margins(log: DetailLog) -> tuple[Margin, ...]:
     """Return every constraint that the log makes measurable, in a fixed order; empty for a run that did not end."""
-    return tuple(_margins(log)) if log.complete else ()
+    return tuple(_list_margins(log)) if log.complete else ()
 
 
 def show_measured(number: Decimal, digits: int = 5) -> str:
@@ -55,8 +55,8 @@ def read_percentile(log: DetailLog) -> Decimal:
     return Decimal(log.get(keys.EFFECTIVE_TARGET_LATENCY_PERCENTILE, Decimal("0.99"))) * 100
 
 
-def show_seconds(log: DetailLog) -> Decimal | None:
-    """Format the run time. Offline: the slowest latency, as LoadGen measures it; else power_begin to power_end."""
+def read_seconds(log: DetailLog) -> Decimal | None:
+    """Return the run time. Offline: the slowest latency, as LoadGen measures it; else power_begin to power_end."""
     slowest = log.get(keys.RESULT_MAX_LATENCY_NS)
     if log.scenario == "Offline" and slowest is not None:
         return Decimal(slowest) / 1_000_000_000
@@ -65,29 +65,29 @@ def show_seconds(log: DetailLog) -> Decimal | None:
     return Decimal(round((log.ended - log.started).total_seconds() * 1000)) / 1000
 
 
-def _margins(log: DetailLog) -> Iterator[Margin]:
-    least, lasted = log.get(keys.EFFECTIVE_MIN_DURATION_MS), show_seconds(log)
+def _list_margins(log: DetailLog) -> Iterator[Margin]:
+    least, lasted = log.get(keys.EFFECTIVE_MIN_DURATION_MS), read_seconds(log)
     if least is not None and lasted is not None:
         met = bool(log.get(keys.RESULT_MIN_DURATION_MET, True))
-        yield _at_least("duration", lasted, Decimal(least) / 1000, "s", met)
-    yield from _queries(log)
-    yield from _latencies(log)
-    yield from _early_stopping(log)
+        yield _require_at_least("duration", lasted, Decimal(least) / 1000, "s", met)
+    yield from _list_query_margins(log)
+    yield from _list_latency_margins(log)
+    yield from _list_early_stopping_margins(log)
 
 
-def _queries(log: DetailLog) -> Iterator[Margin]:
+def _list_query_margins(log: DetailLog) -> Iterator[Margin]:
     met = bool(log.get(keys.RESULT_MIN_QUERIES_MET, True))
     if log.scenario == "Offline":
         issued, least = read_integer(log, keys.GENERATED_SAMPLES_PER_QUERY), log.get(keys.REQUESTED_MIN_QUERY_COUNT)
         if issued is not None and least is not None:
-            yield _at_least("samples", Decimal(issued), Decimal(least), "samples", met)
+            yield _require_at_least("samples", Decimal(issued), Decimal(least), "samples", met)
         return
     issued, least = read_integer(log, keys.RESULT_QUERY_COUNT), log.get(keys.EFFECTIVE_MIN_QUERY_COUNT)
     if issued is not None and least is not None:
-        yield _at_least("queries", Decimal(issued), Decimal(least), "queries", met)
+        yield _require_at_least("queries", Decimal(issued), Decimal(least), "queries", met)
 
 
-def _latencies(log: DetailLog) -> Iterator[Margin]:
+def _list_latency_margins(log: DetailLog) -> Iterator[Margin]:
     """Server only: compare the percentile latency, or TTFT and TPOT if tokens are measured, with the configured
     targets."""
     if log.scenario != "Server":
@@ -104,10 +104,11 @@ def _latencies(log: DetailLog) -> Iterator[Margin]:
         measured = read_number(log, key)
         if measured is not None and limit is not None:
             spent, most = Decimal(measured) / _MILLISECOND, Decimal(limit) / _MILLISECOND
-            yield _at_most(f"p{show_measured(read_percentile(log))} {name}", spent, most, "ms")
+            what = f"p{show_measured(read_percentile(log))} {name}"
+            yield _make_margin(what, spent, most, "ms", met=spent <= most, sign=-1)
 
 
-def _early_stopping(log: DetailLog) -> Iterator[Margin]:
+def _list_early_stopping_margins(log: DetailLog) -> Iterator[Margin]:
     queries = read_integer(log, keys.RESULT_QUERY_COUNT)
     if queries is None or log.scenario == "Offline":
         return
@@ -115,11 +116,11 @@ def _early_stopping(log: DetailLog) -> Iterator[Margin]:
     if log.scenario != "Server":
         # An estimate requires one discarded query, hence n(1).
         least = compute_least_queries(1, read_percentile(log))
-        yield _at_least("early stopping", Decimal(queries), Decimal(least), "queries", met)
+        yield _require_at_least("early stopping", Decimal(queries), Decimal(least), "queries", met)
         return
     if log.get(keys.REQUESTED_USE_TOKEN_LATENCIES):
         if not met:  # LoadGen counts queries over either latency, and states no count if the condition is met
-            yield _at_least(
+            yield _require_at_least(
                 "early stopping", Decimal(queries), Decimal(count_needed_queries(log, queries)), "queries", met
             )
         return
@@ -128,9 +129,9 @@ def _early_stopping(log: DetailLog) -> Iterator[Margin]:
         return
     allowed = compute_allowed_over(queries, read_percentile(log))
     if allowed >= 0:
-        yield _margin("early stopping", Decimal(over), Decimal(allowed), LATE_QUERIES, met=met, sign=-1)
+        yield _make_margin("early stopping", Decimal(over), Decimal(allowed), LATE_QUERIES, met=met, sign=-1)
     else:
-        yield _at_least(
+        yield _require_at_least(
             "early stopping", Decimal(queries), Decimal(compute_least_queries(0, read_percentile(log))), "queries", met
         )
 
@@ -143,15 +144,11 @@ def count_needed_queries(log: DetailLog, queries: int) -> int:
     return queries + max(missing) if missing else compute_least_queries(0, read_percentile(log))
 
 
-def _at_least(name: str, measured: Decimal, limit: Decimal, unit: str, met: bool) -> Margin:
-    return _margin(name, measured, limit, unit, met=met, sign=1)
+def _require_at_least(name: str, measured: Decimal, limit: Decimal, unit: str, met: bool) -> Margin:
+    return _make_margin(name, measured, limit, unit, met=met, sign=1)
 
 
-def _at_most(name: str, measured: Decimal, limit: Decimal, unit: str) -> Margin:
-    return _margin(name, measured, limit, unit, met=measured <= limit, sign=-1)
-
-
-def _margin(name: str, measured: Decimal, limit: Decimal, unit: str, *, met: bool, sign: int) -> Margin:
+def _make_margin(name: str, measured: Decimal, limit: Decimal, unit: str, *, met: bool, sign: int) -> Margin:
     left = measured - limit if sign > 0 else limit - measured
     room = format(left * 100 / limit, "+.1f") if limit else ""
     return Margin(name, show_measured(measured), show_measured(limit), unit, met, room)

@@ -42,7 +42,7 @@ def select_settings(scenario: str, settings: Mapping[str, Any]) -> dict[str, str
     for setting in find_settings(scenario):
         value = settings.get(setting.name)
         if value is not None:
-            texts[setting.conf_key] = _text(setting, value)
+            texts[setting.conf_key] = _format_value(setting, value)
     return texts
 
 
@@ -74,12 +74,12 @@ def _write_lines(notes: Iterable[str], lines: Iterable[str]) -> bytes:
     return "".join(f"{line}\n" for line in (*comments, *lines)).encode()
 
 
-def _text(setting: Setting, value: Any) -> str:
+def _format_value(setting: Setting, value: Any) -> str:
     match setting.unit:
         case Unit.RATE | Unit.PERCENT:
-            return _positive(setting, Decimal(value))
+            return _format_positive(setting, Decimal(value))
         case Unit.MS:
-            return _positive(setting, Decimal(value) / _NANOSECONDS)
+            return _format_positive(setting, Decimal(value) / _NANOSECONDS)
         case Unit.FLAG:
             return "1" if value else "0"
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= _MAX:
@@ -92,7 +92,7 @@ def _text(setting: Setting, value: Any) -> str:
     return str(value // _NANOSECONDS)
 
 
-def _positive(setting: Setting, number: Decimal) -> str:
+def _format_positive(setting: Setting, number: Decimal) -> str:
     if not number.is_finite() or number < 0:
         raise ReconcilerError(f"{setting.name}: {number} is not a rate, latency or percentage")
     return show_decimal(number)

@@ -23,8 +23,8 @@ from reconciler.loadgen.margins import (
     compute_margins,
     count_needed_queries,
     read_percentile,
+    read_seconds,
     show_measured,
-    show_seconds,
 )
 from reconciler.resource.canonical import show_decimal
 from reconciler.resource.quantities import parse_decimal
@@ -63,7 +63,7 @@ class RunVerdict(Struct, frozen=True):
 
 def judge_performance(log: DetailLog, metric: Metric) -> RunVerdict:
     """Judge a performance run. ``metric`` comes from the ruleset: ``BenchmarkRules.metric(scenario)``."""
-    reasons = _reasons(log)
+    reasons = _list_reasons(log)
     value = log.get(metric.key)
     number = Decimal(value) / metric.divisor if isinstance(value, (int, Decimal)) else Decimal(0)
     # LoadGen writes 0 for an early-stopping latency that too few queries leave unknown.
@@ -79,7 +79,7 @@ def judge_performance(log: DetailLog, metric: Metric) -> RunVerdict:
         unit=metric.unit,
         margins=found,
         suggestion=None if lasting else suggest(log, found, valid=not reasons),
-        errors=_errors(log),
+        errors=_list_errors(log),
         lasting=lasting,
     )
 
@@ -87,36 +87,36 @@ def judge_performance(log: DetailLog, metric: Metric) -> RunVerdict:
 def judge_accuracy(log: DetailLog) -> RunVerdict:
     """Judge an accuracy run's log: it must be complete and contain no ERROR lines. The score is judged elsewhere."""
     reasons = [] if log.complete else [f"the log ends at line {log.length} without a result"]
-    reasons += _error_reasons(log)
-    return RunVerdict(not reasons, tuple(reasons), "", "", errors=_errors(log), lasting=_is_misused(log))
+    reasons += _list_error_reasons(log)
+    return RunVerdict(not reasons, tuple(reasons), "", "", errors=_list_errors(log), lasting=_is_misused(log))
 
 
 def _is_misused(log: DetailLog) -> bool:
     return any(entry.key == _MISUSED for entry in log.errors)
 
 
-def _reasons(log: DetailLog) -> tuple[str, ...]:
+def _list_reasons(log: DetailLog) -> tuple[str, ...]:
     if not log.complete:
-        return (f"the log ends at line {log.length} without a result", *_error_reasons(log))
+        return (f"the log ends at line {log.length} without a result", *_list_error_reasons(log))
     reasons = [text for key, text in _REASONS.items() if log.get(key) is False]
     if log.validity != "VALID" and not reasons:
         reasons.append(f"LoadGen says {log.validity}: {log.get('result_invalid_reason', 'no reason given')}".strip())
-    return (*reasons, *_error_reasons(log))
+    return (*reasons, *_list_error_reasons(log))
 
 
-def _error_reasons(log: DetailLog) -> list[str]:
+def _list_error_reasons(log: DetailLog) -> list[str]:
     errors = log.errors
     if not errors:
         return []
     more = f" and {len(errors) - 1} more" if len(errors) > 1 else ""
-    return [f"ERROR in line {errors[0].line}: {_text(errors[0])}{more}"]
+    return [f"ERROR in line {errors[0].line}: {_show_text(errors[0])}{more}"]
 
 
-def _errors(log: DetailLog) -> tuple[tuple[int, str], ...]:
-    return tuple((entry.line, _text(entry)) for entry in log.errors)
+def _list_errors(log: DetailLog) -> tuple[tuple[int, str], ...]:
+    return tuple((entry.line, _show_text(entry)) for entry in log.errors)
 
 
-def _text(entry: LogLine) -> str:
+def _show_text(entry: LogLine) -> str:
     return " ".join(str(entry.value).split())
 
 
@@ -153,11 +153,11 @@ def suggest(log: DetailLog, found: Sequence[Margin], *, valid: bool) -> Suggesti
             if log.get_effective(key) and any("Max" in str(entry.value) for entry in log.errors):
                 return Suggestion(name, "", "", f"{name} ended the run early")
     if log.scenario == "Server":
-        return _server(log, found, valid)
-    return _offline(log, valid) if log.scenario == "Offline" else _stream(log, valid)
+        return _suggest_server_target(log, found, valid)
+    return _suggest_offline_target(log, valid) if log.scenario == "Offline" else _suggest_stream_target(log, valid)
 
 
-def _server(log: DetailLog, found: Sequence[Margin], valid: bool) -> Suggestion | None:
+def _suggest_server_target(log: DetailLog, found: Sequence[Margin], valid: bool) -> Suggestion | None:
     """target_qps is the claim itself: if it is too high, latency exceeds the limit; if too low, much room remains."""
     target = Decimal(log.get(keys.EFFECTIVE_TARGET_QPS, 0))
     latencies = [margin for margin in found if margin.unit == "ms" and Decimal(margin.limit)]
@@ -168,20 +168,20 @@ def _server(log: DetailLog, found: Sequence[Margin], valid: bool) -> Suggestion 
         if ratio > _SLACK_LATENCY:
             return None
         why = f"{latencies[0].name} uses {show_measured(ratio * 100, 2)}% of its limit"
-        return Suggestion(keys.TARGET_QPS, _down(target * Decimal("1.1")), "queries/s", why)
+        return Suggestion(keys.TARGET_QPS, _round_down(target * Decimal("1.1")), "queries/s", why)
     if all(margin.met for margin in latencies):
-        return _more_queries(log)
+        return _suggest_more_queries(log)
     completed = Decimal(log.get(keys.RESULT_COMPLETED_SAMPLES_PER_SEC, 0))
     scheduled = Decimal(log.get(keys.RESULT_SCHEDULED_SAMPLES_PER_SEC, target))
     if 0 < completed < scheduled * _SATURATED:
         why = f"only {show_measured(completed)} of {show_measured(scheduled)} samples/s were completed"
-        return Suggestion(keys.TARGET_QPS, _down(completed * Decimal("0.9")), "queries/s", why)
+        return Suggestion(keys.TARGET_QPS, _round_down(completed * Decimal("0.9")), "queries/s", why)
     factor = Decimal("0.95") if ratio <= Decimal("1.2") else Decimal("0.85")
     worst = next(margin for margin in latencies if not margin.met)
-    return Suggestion(keys.TARGET_QPS, _down(target * factor), "queries/s", f"{worst.name} is over its limit")
+    return Suggestion(keys.TARGET_QPS, _round_down(target * factor), "queries/s", f"{worst.name} is over its limit")
 
 
-def _more_queries(log: DetailLog) -> Suggestion | None:
+def _suggest_more_queries(log: DetailLog) -> Suggestion | None:
     """The latency limit is met, but too few queries ran to prove it: early stopping needs n(t) of them."""
     queries, over = (read_integer(log, f"result_{name}query_count") or 0 for name in ("", "overlatency_"))
     if log.get(keys.EARLY_STOPPING_MET, True) or not queries:
@@ -197,24 +197,24 @@ def _more_queries(log: DetailLog) -> Suggestion | None:
     )
 
 
-def _offline(log: DetailLog, valid: bool) -> Suggestion | None:
+def _suggest_offline_target(log: DetailLog, valid: bool) -> Suggestion | None:
     """LoadGen sizes one query for 1.1 x min_duration x target_qps: the run is too short if the real rate is higher."""
-    rate, lasted = log.get(keys.RESULT_SAMPLES_PER_SECOND), show_seconds(log)
+    rate, lasted = log.get(keys.RESULT_SAMPLES_PER_SECOND), read_seconds(log)
     least = Decimal(log.get(keys.EFFECTIVE_MIN_DURATION_MS, 0)) / 1000
     if not isinstance(rate, (int, Decimal)) or rate <= 0 or lasted is None:
         return None
     if log.get(keys.RESULT_MIN_DURATION_MET) is False:
         why = f"the run lasted {show_measured(lasted)} s of {show_measured(least)} s"
-        return Suggestion(keys.TARGET_QPS, _up(Decimal(rate)), "samples/s", why)
+        return Suggestion(keys.TARGET_QPS, _round_up(Decimal(rate)), "samples/s", why)
     target, count = Decimal(log.get(keys.EFFECTIVE_TARGET_QPS, 0)), log.get(keys.REQUESTED_MIN_QUERY_COUNT, 0)
     filled = log.get(keys.EFFECTIVE_SAMPLES_PER_QUERY, 0) > count
     if valid and least and filled and lasted > least * _SLACK_DURATION and target > rate:
         why = f"the run lasted {show_measured(lasted)} s where {show_measured(least)} s suffice"
-        return Suggestion(keys.TARGET_QPS, _up(Decimal(rate)), "samples/s", why)
+        return Suggestion(keys.TARGET_QPS, _round_up(Decimal(rate)), "samples/s", why)
     return None
 
 
-def _stream(log: DetailLog, valid: bool) -> Suggestion | None:
+def _suggest_stream_target(log: DetailLog, valid: bool) -> Suggestion | None:
     """SingleStream and MultiStream generate queries for 2 x min_duration / target_latency in advance, so the run ends
     early if the real latency is under half of the expected one."""
     if valid:
@@ -224,22 +224,22 @@ def _stream(log: DetailLog, valid: bool) -> Suggestion | None:
     if log.get(keys.RESULT_MIN_DURATION_MET) is False and isinstance(mean, (int, Decimal)) and mean > 0:
         # LoadGen's mean excludes its own overhead, so this value is slightly low, which is the safe side.
         why = "LoadGen ran out of queries: the expected latency is over twice the real one"
-        return Suggestion(keys.TARGET_LATENCY, _down(Decimal(mean).scaleb(-6)), "ms", why)
+        return Suggestion(keys.TARGET_LATENCY, _round_down(Decimal(mean).scaleb(-6)), "ms", why)
     if log.get(keys.EARLY_STOPPING_MET) is False:
         needed = compute_least_queries(1, read_percentile(log))
         return Suggestion(keys.MIN_QUERY_COUNT, str(needed), "queries", "early stopping needs that many")
     return None
 
 
-def _down(number: Decimal) -> str:
-    return _rounded(number, ROUND_DOWN)
+def _round_down(number: Decimal) -> str:
+    return _round(number, ROUND_DOWN)
 
 
-def _up(number: Decimal) -> str:
-    return _rounded(number, ROUND_UP)
+def _round_up(number: Decimal) -> str:
+    return _round(number, ROUND_UP)
 
 
-def _rounded(number: Decimal, rounding: str) -> str:
+def _round(number: Decimal, rounding: str) -> str:
     """Round to three significant digits, as a person would write a target."""
     return show_decimal(number.quantize(Decimal(1).scaleb(number.adjusted() - 2), rounding=rounding))
 

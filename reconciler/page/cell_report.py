@@ -75,22 +75,22 @@ def report_cell(look: PlanSnapshot, cell: Cell) -> dict[str, Any]:
         **parts,
         status=render_cells_part([look.statuses[cell]], seen.plan)[0],
         why=render_explanation_part(explanation, lines),
-        runs=list(_runs(look, cell)),
-        made=list(_made(look, cell)),
-        performance=_performance(look, cell),
-        compliance=list(_compliance(look, cell)),
+        runs=list(_list_runs(look, cell)),
+        made=list(_list_builds(look, cell)),
+        performance=_describe_performance(look, cell),
+        compliance=list(_list_tests(look, cell)),
         logs=[render_log_part(look.paths, log) for resource in lineage for log in list_logs(seen, resource)],
         tree=sorted(look.rendered.files.get(str(cell), {})),
     )
 
 
-def _runs(look: PlanSnapshot, cell: Cell) -> Iterator[dict[str, Any]]:
+def _list_runs(look: PlanSnapshot, cell: Cell) -> Iterator[dict[str, Any]]:
     """Yield every attempt of the cell's measurements, oldest first. ``counts``: its record is the one that counts now;
     ``changes``: since the previous performance run."""
     changes = _list_changes(look, _list_performed(look, cell))
     chosen = set(look.seen.difference.recorded_as.values())
     keys = {resource.address: resource.key for resource in look.lineages[cell]}
-    found = [s for r in look.lineages[cell] if r.kind in _MEASURING for s in _summaries(look, r.address)]
+    found = [s for r in look.lineages[cell] if r.kind in _MEASURING for s in _get_summaries(look, r.address)]
     for summary in sorted(found, key=lambda item: item.started):
         yield {
             "address": str(summary.address),
@@ -114,7 +114,7 @@ def _runs(look: PlanSnapshot, cell: Cell) -> Iterator[dict[str, Any]]:
 def _list_performed(look: PlanSnapshot, cell: Cell) -> list[Summary]:
     """List the performance runs that measured something, oldest first."""
     runs = (r.address for r in look.lineages[cell] if r.kind is Kind.RUN and r.address.mode == PERFORMANCE)
-    found = (summary for address in runs for summary in _summaries(look, address) if summary.metric)
+    found = (summary for address in runs for summary in _get_summaries(look, address) if summary.metric)
     return sorted(found, key=lambda summary: summary.started)
 
 
@@ -124,22 +124,22 @@ def _list_changes(look: PlanSnapshot, runs: Sequence[Summary]) -> dict[str, tupl
     runs, records = runs[-_COMPARED:], dict[str, Record]()
     wanted = [summary.id for summary in runs] if len(runs) > 1 else []
     while wanted:
-        if (identity := wanted.pop()) not in records and (record := _record(look, identity)) is not None:
+        if (identity := wanted.pop()) not in records and (record := _load_record(look, identity)) is not None:
             records[identity] = record
             wanted += record.upstream.values()
     past = RecordHistory(look.paths.root, "", records, {}, frozenset(), look.spec_commits if records else {})
     return {after.id: past.list_causes(before.id, after.id) for before, after in itertools.pairwise(runs)}
 
 
-def _summaries(look: PlanSnapshot, address: Any) -> tuple[Summary, ...]:
+def _get_summaries(look: PlanSnapshot, address: Any) -> tuple[Summary, ...]:
     return look.seen.recorded.by_address.get(address, ())
 
 
-def _made(look: PlanSnapshot, cell: Cell) -> Iterator[dict[str, Any]]:
+def _list_builds(look: PlanSnapshot, cell: Cell) -> Iterator[dict[str, Any]]:
     """Yield the engine and the model, with their inputs and the values in their records."""
     for resource in look.lineages[cell]:
         if resource.kind in _MADE:
-            record = _record(look, look.seen.difference.recorded_as.get(resource.address, ""))
+            record = _load_record(look, look.seen.difference.recorded_as.get(resource.address, ""))
             inputs = look.seen.desired.detail(resource.address).inputs
             yield {
                 "label": resource.address.label,
@@ -147,27 +147,27 @@ def _made(look: PlanSnapshot, cell: Cell) -> Iterator[dict[str, Any]]:
                 "inputs": [
                     {"name": i.name, "value": convert_setting(i.name, i.value), "origin": str(i.origin)} for i in inputs
                 ],
-                "values": _plain_values(record.values) if record else {},
+                "values": _select_plain(record.values) if record else {},
             }
 
 
-def _compliance(look: PlanSnapshot, cell: Cell) -> Iterator[dict[str, Any]]:
+def _list_tests(look: PlanSnapshot, cell: Cell) -> Iterator[dict[str, Any]]:
     for resource in look.lineages[cell]:
         if resource.kind in (Kind.COMPLIANCE_TEST, Kind.VERDICT):
-            record = _record(look, look.seen.difference.recorded_as.get(resource.address, ""))
+            record = _load_record(look, look.seen.difference.recorded_as.get(resource.address, ""))
             yield {
                 "label": resource.address.label,
                 "record": look.seen.difference.recorded_as.get(resource.address, ""),
-                "values": _plain_values(record.values) if record else {},
+                "values": _select_plain(record.values) if record else {},
             }
 
 
-def _plain_values(values: Mapping[str, object]) -> dict[str, object]:
+def _select_plain(values: Mapping[str, object]) -> dict[str, object]:
     """Select the values that fit on one line."""
     return {name: value for name, value in values.items() if isinstance(value, (str, int, float, bool))}
 
 
-def _performance(look: PlanSnapshot, cell: Cell) -> dict[str, Any] | None:
+def _describe_performance(look: PlanSnapshot, cell: Cell) -> dict[str, Any] | None:
     """Describe the run that counts, or would count if it were valid; else the last one, which does not."""
     address = next(
         (r.address for r in look.lineages[cell] if r.kind is Kind.RUN and r.address.mode == PERFORMANCE), None
@@ -177,14 +177,14 @@ def _performance(look: PlanSnapshot, cell: Cell) -> dict[str, Any] | None:
     chosen = look.seen.difference.chosen.get(cell)
     counts = (chosen.performance if chosen else "") or look.seen.difference.recorded_as.get(address, "")
     identity = counts or next((summary.id for summary in reversed(_list_performed(look, cell))), "")
-    record = _record(look, identity)
+    record = _load_record(look, identity)
     return {**_describe_run(look, identity, record), "counts": bool(counts)} if record is not None else None
 
 
 def report_run(look: PlanSnapshot, cell: Cell, identity: str) -> dict[str, Any]:
     """Describe another performance run of a cell. Raises ReconcilerError if there is no such run."""
     known = any(summary.id == identity for summary in _list_performed(look, cell))
-    record = _record(look, identity) if known else None
+    record = _load_record(look, identity) if known else None
     if record is None:
         raise ReconcilerError(f"{cell} has no performance run {identity!r}", fix="choose one from the list")
     return _describe_run(look, identity, record)
@@ -211,14 +211,14 @@ def _describe_run(look: PlanSnapshot, identity: str, record: Record) -> dict[str
     }
 
 
-def _record(look: PlanSnapshot, identity: str) -> Record | None:
+def _load_record(look: PlanSnapshot, identity: str) -> Record | None:
     try:
         return load_record(look.paths, identity) if identity else None
     except ReconcilerError:
         return None
 
 
-def _read(paths: RepositoryPaths, record: Record, name: str, limit: int) -> bytes | None:
+def _read_artifact(paths: RepositoryPaths, record: Record, name: str, limit: int) -> bytes | None:
     """Read a file of the run, if it is still here."""
     artifact = next((item for item in record.artifacts if item.name == name), None)
     try:
@@ -229,7 +229,7 @@ def _read(paths: RepositoryPaths, record: Record, name: str, limit: int) -> byte
 
 def _list_percentiles(paths: RepositoryPaths, record: Record) -> list[tuple[str, str, float]]:
     """List (what, percentile, ms) as logged by LoadGen, with the minimum as 0 and the maximum as 100."""
-    data = _read(paths, record, DETAIL, _LARGEST_LOG)
+    data = _read_artifact(paths, record, DETAIL, _LARGEST_LOG)
     try:
         log = parse_detail(data or b"", DETAIL)
     except ReconcilerError:
@@ -241,7 +241,7 @@ def _list_percentiles(paths: RepositoryPaths, record: Record) -> list[tuple[str,
 
 def read_series(paths: RepositoryPaths, record: Record) -> list[dict[str, float]]:
     """Read the run's telemetry and completed samples, thinned out for a plot."""
-    return parse_series(_read(paths, record, TELEMETRY_LOG, _LONGEST_SERIES) or b"")
+    return parse_series(_read_artifact(paths, record, TELEMETRY_LOG, _LONGEST_SERIES) or b"")
 
 
 def parse_series(data: bytes) -> list[dict[str, float]]:

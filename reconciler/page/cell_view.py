@@ -43,7 +43,7 @@ def arrange_cell(document: Document, under_way: UnderWay = NOTHING, compared: Do
         "cell": document["cell"],
         "parts": split_cell(document["cell"]),
         "curve": find_curve_name(document["cell"]),
-        "point": _point(performance.get("point") or {}, document["settings"]),
+        "point": _list_figures(performance.get("point") or {}, document["settings"]),
         "looked": document["looked"],
         "specs": document["specs"],
         "state": state,
@@ -57,9 +57,9 @@ def arrange_cell(document: Document, under_way: UnderWay = NOTHING, compared: Do
         "published": compare_published({**status, **document}),
         "validity": status["validity"] if status["metric"] else performance.get("validity", ""),
         "marks": status["marks"],
-        "settings": [_setting(name, value) for name, value in document["settings"].items()],
-        "why": _why(document["why"]),
-        "runs": [_run(run) for run in reversed(runs[-_SHOWN_RUNS:])],
+        "settings": [_arrange_setting(name, value) for name, value in document["settings"].items()],
+        "why": _arrange_why(document["why"]),
+        "runs": [_arrange_run(run) for run in reversed(runs[-_SHOWN_RUNS:])],
         "left_out": max(0, len(runs) - _SHOWN_RUNS),
         "charts": [chart for chart in charts if chart.has_course or chart.summary],
         "others": list_comparable_runs(document),
@@ -67,11 +67,11 @@ def arrange_cell(document: Document, under_way: UnderWay = NOTHING, compared: Do
         "counts": performance.get("counts", False),
         "last": show_measured(performance.get("metric")),
         "reasons": performance.get("reasons", []),
-        "margins": [_margin(margin) for margin in performance.get("margins", [])],
+        "margins": [_arrange_margin(margin) for margin in performance.get("margins", [])],
         "measured": performance.get("started", ""),
-        "telemetry": [_reading(name, value) for name, value in (performance.get("telemetry") or {}).items()],
-        "made": [_made(item) for item in document["made"]],
-        "compliance": [_judged(item) for item in document["compliance"]],
+        "telemetry": [_show_reading(name, value) for name, value in (performance.get("telemetry") or {}).items()],
+        "made": [_shorten_inputs(_show_values(item)) for item in document["made"]],
+        "compliance": [_show_values(item) for item in document["compliance"]],
         "resources": document["resources"],
         "logs": document["logs"],
         "tree": document["tree"],
@@ -102,7 +102,7 @@ _FIGURES = {
 }
 
 
-def _point(point: Document, settings: Document) -> list[tuple[str, str]]:
+def _list_figures(point: Document, settings: Document) -> list[tuple[str, str]]:
     """List the figures of a point of a curve; none for other cells."""
     if not point:
         return []
@@ -111,7 +111,7 @@ def _point(point: Document, settings: Document) -> list[tuple[str, str]]:
     return [*([("Region", region)] if region else []), *shown]
 
 
-def _setting(name: str, value: Document) -> Document:
+def _arrange_setting(name: str, value: Document) -> Document:
     return {
         "name": name,
         "value": show_value(name, value["value"]),
@@ -120,10 +120,10 @@ def _setting(name: str, value: Document) -> Document:
     }
 
 
-def _why(why: Document) -> Document:
+def _arrange_why(why: Document) -> Document:
     """List each changed input once, then what runs again, and what was compared and found equal."""
     due = [resource for resource in why["resources"] if resource["action"] != "NoOp" or resource["blocked"]]
-    changed = {c["name"]: _change(c) for r in due for c in r["changed"] if find_upstream(c["origin"]) is None}
+    changed = {c["name"]: _arrange_change(c) for r in due for c in r["changed"] if find_upstream(c["origin"]) is None}
     return {
         "in_sync": why["in_sync"],
         "chain": why["chain"],
@@ -132,45 +132,40 @@ def _why(why: Document) -> Document:
         "changed": list(changed.values()),
         "blocked": list(dict.fromkeys(find_obstacle(resource["blocked"]) for resource in due if resource["blocked"])),
         "due": [{**resource, "reason": resource["reason"] and word_reason(resource["reason"])} for resource in due],
-        "equal": [_compared(resource) for resource in why["resources"] if resource not in due],
+        "equal": [_shorten_inputs(resource) for resource in why["resources"] if resource not in due],
     }
 
 
-def _change(change: Document) -> Document:
+def _arrange_change(change: Document) -> Document:
     before, after = (shorten_value(show_value(change["name"], change[side])) for side in ("before", "after"))
     return {**change, "before": before, "after": after}
 
 
-def _compared(resource: Document) -> Document:
+def _shorten_inputs(resource: Document) -> Document:
     inputs = [{**i, "value": shorten_value(show_value(i["name"], i["value"]))} for i in resource["inputs"]]
     return {**resource, "inputs": inputs}
 
 
-def _run(run: Document) -> Document:
+def _arrange_run(run: Document) -> Document:
     shown = {"result": show_measured(run["metric"]), "started": run["started"][:19].replace("T", " ")}
     return {**run, **shown, "changed": describe_changes(run)}
 
 
-def _made(item: Document) -> Document:
-    inputs = [{**i, "value": shorten_value(show_value(i["name"], i["value"]))} for i in item["inputs"]]
-    return {**item, "inputs": inputs, "values": [(name, _value(value)) for name, value in item["values"].items()]}
+def _show_values(item: Document) -> Document:
+    return {**item, "values": [(name, _show(value)) for name, value in item["values"].items()]}
 
 
-def _judged(item: Document) -> Document:
-    return {**item, "values": [(name, _value(value)) for name, value in item["values"].items()]}
-
-
-def _reading(name: str, value: Any) -> tuple[str, str]:
+def _show_reading(name: str, value: Any) -> tuple[str, str]:
     """Return "mean 66.4 %, from 0 to 99.7" for a series; a single value unchanged."""
     words, unit = name_reading(name)
     if isinstance(value, dict) and {"min", "mean", "max"} <= value.keys():
         show = show_size if name.endswith("bytes") else show_rate
         low, mean, high = (show(value[side]) for side in ("min", "mean", "max"))
         return words, f"mean {mean} {unit}".rstrip() + f", from {low} to {high}"
-    return words, f"{_value(value)} {unit}".rstrip()
+    return words, f"{_show(value)} {unit}".rstrip()
 
 
-def _margin(margin: Document) -> Document:
+def _arrange_margin(margin: Document) -> Document:
     """Show the figures with their unit, exactly, since a rounded one may look like its limit."""
     late = margin["unit"] == LATE_QUERIES
     unit = "" if margin["unit"] == margin["name"] else " late" if late else f" {margin['unit']}"
@@ -185,9 +180,9 @@ def _margin(margin: Document) -> Document:
     }
 
 
-def _value(value: Any) -> str:
+def _show(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:g}"
-    return ", ".join(map(_value, value)) if isinstance(value, list) else str(value)
+    return ", ".join(map(_show, value)) if isinstance(value, list) else str(value)

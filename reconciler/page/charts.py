@@ -48,13 +48,14 @@ def draw_charts(document: Document) -> tuple[Chart, ...]:
 
 
 def _chart_runs(document: Document) -> Iterator[Chart]:
-    runs = [run for run in document["runs"] if run["performance"] and run["metric"] and _number(run) is not None]
+    runs = [run for run in document["runs"] if run["performance"] and run["metric"] and _read_number(run) is not None]
     if not runs:
         return
     unit = runs[-1]["metric"]["unit"]
-    places = [(float(i), _number(run) or 0.0, run) for i, run in enumerate(runs)]
-    curves = _curve_results([(x, y, run["validity"]) for x, y, run in places])
+    places = [(float(i), _read_number(run) or 0.0, run) for i, run in enumerate(runs)]
+    curves = _make_result_curves([(x, y, run["validity"]) for x, y, run in places])
     changes = [describe_changes(run) for run in runs]
+    inputs = ["as declared now" if run["same"] else "earlier" for run in runs]
     yield Chart(
         "runs",
         "Runs over time",
@@ -63,8 +64,8 @@ def _chart_runs(document: Document) -> Iterator[Chart]:
         curves,
         ("Started", "Result", "Validity", "Inputs", "Changed", "Record"),
         tuple(
-            (r["started"][:19], r["metric"]["value"], r["validity"], _inputs(r), changed, r["record"])
-            for r, changed in zip(runs, changes, strict=True)
+            (r["started"][:19], r["metric"]["value"], r["validity"], declared, changed, r["record"])
+            for r, declared, changed in zip(runs, inputs, changes, strict=True)
         ),
         describe_spread(document["runs"]),
         tuple(run["started"][5:16].replace("T", " ") for run in runs),
@@ -121,15 +122,15 @@ def _chart_efficiency(document: Document) -> Iterator[Chart]:
         "Efficiency over time",
         "oldest to newest",
         unit,
-        _curve_results(places),
+        _make_result_curves(places),
         ("Started", "Efficiency", "Result", "Validity", "Record"),
-        tuple((r["started"][:19], r["efficiency"]["value"], _result(r), r["validity"], r["record"]) for r in runs),
+        tuple((r["started"][:19], r["efficiency"]["value"], _show_result(r), r["validity"], r["record"]) for r in runs),
         f"From {min(y for _, y, _ in places):g} to {max(y for _, y, _ in places):g} {unit}.",
         tuple(run["started"][5:16].replace("T", " ") for run in runs),
     )
 
 
-def _result(run: Document) -> str:
+def _show_result(run: Document) -> str:
     return f"{run['metric']['value']} {run['metric']['unit']}" if run["metric"] else ""
 
 
@@ -146,7 +147,7 @@ def chart_history(document: Document) -> Chart | None:
         "Results over commits",
         "commit that brought the record, oldest to newest",
         found[-1]["unit"],
-        _curve_results([(x, y, r["validity"]) for x, y, r in places]),
+        _make_result_curves([(x, y, r["validity"]) for x, y, r in places]),
         ("Commit", "Started", "Result", "Validity"),
         tuple((r["written"]["commit"][:10], r["started"][:19], r["value"], r["validity"]) for r in found),
         ticks=tuple(r["written"]["commit"][:7] for r in found),
@@ -154,7 +155,7 @@ def chart_history(document: Document) -> Chart | None:
     )
 
 
-def _curve_results(places: Sequence[tuple[float, float, str]]) -> tuple[Curve, ...]:
+def _make_result_curves(places: Sequence[tuple[float, float, str]]) -> tuple[Curve, ...]:
     """Return a line through all points, and points with one shape per verdict."""
     curves = [Curve("", tuple((x, y) for x, y, _ in places))] if len(places) > 1 else []
     for label, stroke, invalid in (("valid", Stroke.POINTS, False), ("INVALID", Stroke.CROSSES, True)):
@@ -170,11 +171,7 @@ def _is_number(text: str) -> bool:
         return False
 
 
-def _inputs(run: Document) -> str:
-    return "as declared now" if run["same"] else "earlier"
-
-
-def _number(run: Document) -> float | None:
+def _read_number(run: Document) -> float | None:
     value = run["metric"]["value"]
     return float(value) if _is_number(value) else None
 
@@ -184,7 +181,7 @@ def describe_spread(runs: Sequence[Document]) -> str:
     same = [
         run for run in runs if run["performance"] and run["same"] and run["metric"] and run["validity"] != "INVALID"
     ]
-    values = [value for run in same if (value := _number(run)) is not None]
+    values = [value for run in same if (value := _read_number(run)) is not None]
     if not values:
         return ""
     unit = same[-1]["metric"]["unit"]
@@ -213,7 +210,9 @@ def _chart_latencies(performance: Document) -> Iterator[Chart]:
     }
     for what, percentiles in measured.items():
         if percentiles and (what != "latency" or not (measured["TTFT"] or measured["TPOT"])):
-            yield _chart_latency(*_LATENCIES[what], percentiles, _bound((performance.get("bounds") or {}).get(what)))
+            yield _chart_latency(
+                *_LATENCIES[what], percentiles, _read_bound((performance.get("bounds") or {}).get(what))
+            )
 
 
 def _chart_latency(name: str, title: str, percentiles: Sequence[tuple[str, float]], bound: float | None) -> Chart:
@@ -240,7 +239,7 @@ def _name_percentile(text: str) -> str:
     return {"0": "lowest", "100": "highest"}.get(text, f"{float(text):g}")
 
 
-def _bound(bound: Document | None) -> float | None:
+def _read_bound(bound: Document | None) -> float | None:
     """Return the limit in ms."""
     scale = {"s": 1000.0, "ms": 1.0, "us": 1e-3, "µs": 1e-3, "ns": 1e-6}.get(str(bound.get("unit"))) if bound else None
     try:
@@ -265,7 +264,7 @@ def _chart_throughput(series: Sequence[Document]) -> Iterator[Chart]:
         "samples/s",
         (Curve("samples/s", tuple(points)),),
         ("Second", "Samples/s"),
-        tuple((f"{x:.1f}", show_rate(y)) for x, y in _thin(points)),
+        tuple((f"{x:.1f}", show_rate(y)) for x, y in _thin_out(points)),
         f"Between {show_rate(min(rates))} and {show_rate(max(rates))} samples/s.",
     )
 
@@ -275,17 +274,17 @@ def _chart_readings(series: Sequence[Document]) -> Iterator[Chart]:
     names = [name for name in dict.fromkeys(name for row in series for name in row) if name not in ("seconds", "done")]
     for suffix, (chart, title, unit) in _QUANTITIES.items():
         chosen = [name for name in names if name.endswith(suffix)]
-        curves = [Curve(_word(n, suffix), tuple((r["seconds"], r[n]) for r in series if n in r)) for n in chosen]
+        curves = [Curve(_name_series(n, suffix), tuple((r["seconds"], r[n]) for r in series if n in r)) for n in chosen]
         curves = [curve for curve in curves if len(curve.points) > 1]
         if not curves:
             continue
-        kept = _thin(series)
+        kept = _thin_out(series)
         rows = tuple((f"{r['seconds']:.1f}", *(f"{r[n]:g}" if n in r else "" for n in chosen)) for r in kept)
-        columns = ("Second", *(f"{_word(n, suffix)} in {unit}" for n in chosen))
+        columns = ("Second", *(f"{_name_series(n, suffix)} in {unit}" for n in chosen))
         yield Chart(chart, f"{title} during the run", "seconds since the run began", unit, tuple(curves), columns, rows)
 
 
-def _word(name: str, suffix: str) -> str:
+def _name_series(name: str, suffix: str) -> str:
     """Return "GPU power" for "gpu.power_watts"."""
     text = name.removesuffix(suffix).strip("_").replace("_", " ")
     return text.replace("gpu.", "GPU ") if text.startswith("gpu.") else f"processor {text}".strip()
@@ -297,8 +296,8 @@ def name_reading(name: str) -> tuple[str, str]:
     suffix = next((suffix for suffix in units if name.endswith(f"_{suffix}")), None)
     if suffix is None:
         return name.replace("_", " "), ""
-    return ("memory", "") if name == "memory_bytes" else (_word(name, suffix), units[suffix])
+    return ("memory", "") if name == "memory_bytes" else (_name_series(name, suffix), units[suffix])
 
 
-def _thin(rows: Sequence[_Row]) -> Sequence[_Row]:
+def _thin_out(rows: Sequence[_Row]) -> Sequence[_Row]:
     return rows[:: max(1, -(-len(rows) // _MOST_ROWS))]

@@ -44,7 +44,7 @@ def export_site(
     HEAD into it; ``on_cell`` is called for each cell. Nothing is written if ``base`` or ``compared`` is unknown."""
     _require_ours(folder)
     cells = [entry["cell"] for entry in site.source.read_matrix()["cells"]]
-    views = tuple(_views(site, base, compared))
+    views = tuple(_render_views(site, base, compared))
     sweep(folder)
     written = 0
     for name, data in views:
@@ -53,20 +53,20 @@ def export_site(
     for cell in cells:
         on_cell(cell)
         name = name_cell_file(cell)
-        replace(folder / name, site.show_cell(cell, _links(name)).encode(), durable=False)
+        replace(folder / name, site.show_cell(cell, _make_links(name)).encode(), durable=False)
         written += 1
         for record in list_comparable_runs(site.source.read_cell(cell)):
             name = name_run_file(cell, record)
-            replace(folder / name, site.show_cell(cell, _links(name), record).encode(), durable=False)
+            replace(folder / name, site.show_cell(cell, _make_links(name), record).encode(), durable=False)
             written += 1
     for curve in site.list_curves():
         name = name_curve_file(curve)
-        replace(folder / name, site.show_curve(curve, _links(name)).encode(), durable=False)
+        replace(folder / name, site.show_curve(curve, _make_links(name)).encode(), durable=False)
         written += 1
     return Exported(written, len(cells), can_draw())
 
 
-def _views(site: Site, base: str, compared: tuple[str, str] | None) -> Iterator[tuple[str, bytes]]:
+def _render_views(site: Site, base: str, compared: tuple[str, str] | None) -> Iterator[tuple[str, bytes]]:
     top = Links(files=True)
     for name in STATIC:
         yield f"static/{name}", read_static(name, __package__)
@@ -79,13 +79,13 @@ def _views(site: Site, base: str, compared: tuple[str, str] | None) -> Iterator[
     yield "history.html", site.show_all_history(top, compared).encode()
     for file in site.source.list_specs():
         name = name_spec_file(file)
-        yield name, site.show_spec(_links(name), file).encode()
+        yield name, site.show_spec(_make_links(name), file).encode()
     for number, tree in enumerate(site.source.list_trees()):
         for command in FINDINGS:
             yield name_findings_file(command, number), site.show_findings(top, tree, command).encode()
 
 
-def _links(name: str) -> Links:
+def _make_links(name: str) -> Links:
     return Links(find_root(name), files=True)
 
 

@@ -12,7 +12,7 @@ from reconciler.resource.wording import shorten_value, show_value
 
 
 def arrange_history(document: Document) -> Document:
-    steps = [_step(step) for step in reversed(document["steps"])]
+    steps = [_arrange_step(step) for step in reversed(document["steps"])]
     return {
         "cell": document["cell"],
         "chart": chart_history(document),
@@ -22,18 +22,18 @@ def arrange_history(document: Document) -> Document:
     }
 
 
-def _step(step: Document) -> Document:
+def _arrange_step(step: Document) -> Document:
     return {
         "what": step["after"]["what"],
         "started": step["after"]["started"],
         "before": show_measured(step["before"]),
         "after": show_measured(step["after"]),
         "change": _show_change(step["change"], step["after"]["unit"]),
-        "causes": [_cause(cause) for cause in step["causes"]],
+        "causes": [_arrange_cause(cause) for cause in step["causes"]],
     }
 
 
-def _cause(cause: Document) -> Document:
+def _arrange_cause(cause: Document) -> Document:
     before, after = (shorten_value(show_value(cause["name"], cause[side])) for side in ("before", "after"))
     by = cause["by"]
     return {**cause, "before": before, "after": after, "commit": f"{by['commit'][:7]} {by['subject']}" if by else ""}
@@ -64,17 +64,17 @@ def arrange_comparison(document: Document) -> Document:
     return {
         "names": document["names"],
         "reach": _show_ratio(reach).rstrip("0").rstrip("."),
-        "pairs": [_pair(pair, reach, document["names"]) for pair in document["pairs"]],
+        "pairs": [_arrange_pair(pair, reach, document["names"]) for pair in document["pairs"]],
         "alone": [
             *((f"Stale in {name}", cells) for name, cells in document["stale"].items() if cells),
             *((f"Only in {name}", cells) for name, cells in document["alone"].items() if cells),
         ],
         "invalid": document["invalid"],
-        "curves": [_curves(pair, document["names"]) for pair in document["curves"]],
+        "curves": [_arrange_curves(pair, document["names"]) for pair in document["curves"]],
     }
 
 
-def _curves(pair: Document, names: list[str]) -> Document:
+def _arrange_curves(pair: Document, names: list[str]) -> Document:
     """Compare two curves: the maximum of each, and the points of each that the other beats."""
     sides = zip(names, pair["points"], pair["beaten"], pair["peaks"], strict=True)
     return {
@@ -91,15 +91,15 @@ def _curves(pair: Document, names: list[str]) -> Document:
     }
 
 
-def _pair(pair: Document, reach: float, names: list[str]) -> Document:
+def _arrange_pair(pair: Document, reach: float, names: list[str]) -> Document:
     """Arrange a pair. ``bar``: points to the right if the other side is better; for a latency, lower is better."""
     ratio, per_accelerator = pair["ratio"], pair["per_accelerator"]
     better = -1 if _is_latency(pair["one"]["unit"]) else 1
     return {
         "cell": _name_both(pair["one"]["cell"], pair["other"]["cell"], names),
         "cells": (pair["one"]["cell"], pair["other"]["cell"]),
-        "one": _side(pair["one"]),
-        "other": _side(pair["other"]),
+        "one": _show_side(pair["one"]),
+        "other": _show_side(pair["other"]),
         "ratio": _show_ratio(ratio) if ratio is not None else "",
         "per_accelerator": _show_ratio(per_accelerator) if per_accelerator is not None else "",
         "bar": round(50 * better * math.log(ratio) / math.log(reach), 1) + 0.0 if ratio and ratio > 0 else None,
@@ -120,7 +120,7 @@ def _show_ratio(ratio: float) -> str:
     return f"{ratio:.3f}" if ratio < 10 else show_rate(ratio)
 
 
-def _side(side: Document) -> str:
+def _show_side(side: Document) -> str:
     count = f" on {side['count']}" if side["count"] else ""
     invalid = " INVALID" if side["validity"] == "INVALID" else ""
     return f"{show_measured(side)}{count}{invalid}"

@@ -35,10 +35,10 @@ _READINGS = 120  # maximum number of readings, the latest of a run
 
 def report_live(paths: RepositoryPaths, jobs: Sequence[QueuedStep] = ()) -> dict[str, Any]:
     """Report the pass in progress. ``jobs``: entries of a queue; those without a pass are shown."""
-    log = _newest_log(paths.log)
+    log = _find_newest_log(paths.log)
     lines = _read_lines(log) if log is not None else []
     running = bool(lines) and lines[-1]["message"] not in _ENDED and _is_alive(log)
-    attempts = [_attempt(attempt) for attempt in _attempts(paths)] if running else []
+    attempts = [_report_attempt(attempt) for attempt in _list_attempts(paths)] if running else []
     steps = [line for line in lines if line["message"] == "step ended"]
     begun = {str(line.get("resource")) for line in lines if line["message"] == "step started"}
     due = dict(entry for line in lines if line["message"] == "steps due" for entry in _list_due(line))
@@ -55,7 +55,7 @@ def report_live(paths: RepositoryPaths, jobs: Sequence[QueuedStep] = ()) -> dict
         steps=len(begun.union(due)),
         done=len({line.get("resource") for line in steps}),
         attempts=attempts,
-        jobs=[_job(job) for job in jobs if str(job.address) not in {attempt["address"] for attempt in attempts}],
+        jobs=[_report_job(job) for job in jobs if str(job.address) not in {attempt["address"] for attempt in attempts}],
         next=[step for address, step in due.items() if address not in begun] if running else [],
         recent=[_describe_step(line) for line in reversed(steps[-_STEPS:])],
         problems=[_describe_step(line) for line in steps if line.get("problem")][-_STEPS:],
@@ -68,10 +68,10 @@ def _list_due(line: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     for entry in found if isinstance(found, list) else ():
         match entry:
             case [str(text), int() | float() | None as seconds] if (address := find_upstream(text)) is not None:
-                yield text, {**_name(address), "seconds": seconds}
+                yield text, {**_describe_address(address), "seconds": seconds}
 
 
-def _name(address: Address) -> dict[str, str]:
+def _describe_address(address: Address) -> dict[str, str]:
     return {
         "address": str(address),
         "label": address.label,
@@ -84,7 +84,7 @@ _ENDED = ("pass ended", "pass broken off")
 
 def is_timed(paths: RepositoryPaths) -> bool:
     """Return True while a run is being timed in this repository."""
-    return any(_is_timed(attempt, read_progress(attempt.counter)) for attempt in _attempts(paths))
+    return any(_is_timed(attempt, read_progress(attempt.counter)) for attempt in _list_attempts(paths))
 
 
 def _is_timed(attempt: Attempt, progress: Progress | None) -> bool:
@@ -93,7 +93,7 @@ def _is_timed(attempt: Attempt, progress: Progress | None) -> bool:
     return measured and progress is not None and progress.stage in ("warming up", "running")
 
 
-def _attempts(paths: RepositoryPaths) -> Iterator[Attempt]:
+def _list_attempts(paths: RepositoryPaths) -> Iterator[Attempt]:
     """Yield the attempts that have begun, have no result yet, and belong to a running pass."""
     try:
         folders = sorted(Path(entry.path) for entry in os.scandir(paths.attempts))
@@ -107,14 +107,14 @@ def _attempts(paths: RepositoryPaths) -> Iterator[Attempt]:
                     yield attempt
 
 
-def _attempt(attempt: Attempt) -> dict[str, Any]:
+def _report_attempt(attempt: Attempt) -> dict[str, Any]:
     progress = read_progress(attempt.counter)
     address, values = attempt.intent.address, attempt.intent.inputs
     timed = _is_timed(attempt, progress)
     minimum = read_min_duration({name: value for name, (value, _) in values.items()}) / 1000 if timed else 0.0
     pace = measure_pace(progress, minimum) if progress else None
     return {
-        **_name(address),
+        **_describe_address(address),
         "timed": timed,
         "stage": progress.stage if progress else "starting",
         "done": progress.done if progress else 0,
@@ -125,14 +125,14 @@ def _attempt(attempt: Attempt) -> dict[str, Any]:
         "rate": pace.per_second if pace else None,
         "left": pace.left if pace else None,
         "fraction": pace.fraction if pace else None,
-        "readings": parse_series(_tail(attempt.telemetry, 4 * _TAIL))[-_READINGS:],
-        "log": _tail(attempt.log, _TAIL).decode("utf-8", "replace").splitlines()[-_LINES:],
+        "readings": parse_series(_read_tail(attempt.telemetry, 4 * _TAIL))[-_READINGS:],
+        "log": _read_tail(attempt.log, _TAIL).decode("utf-8", "replace").splitlines()[-_LINES:],
     }
 
 
-def _job(job: QueuedStep) -> dict[str, Any]:
+def _report_job(job: QueuedStep) -> dict[str, Any]:
     return {
-        **_name(job.address),
+        **_describe_address(job.address),
         "state": str(job.state),
         "note": job.note,
         "done": job.done,
@@ -145,10 +145,10 @@ def _describe_step(line: dict[str, Any]) -> dict[str, Any]:
     text = str(line.get("resource", ""))
     address = find_upstream(text)
     shown = {name: line.get(name, "") for name in ("time", "status", "seconds", "problem")}
-    return {**shown, **(_name(address) if address else {"address": text, "label": "", "cell": ""})}
+    return {**shown, **(_describe_address(address) if address else {"address": text, "label": "", "cell": ""})}
 
 
-def _newest_log(folder: Path) -> Path | None:
+def _find_newest_log(folder: Path) -> Path | None:
     """Find the newest log of a pass: the names of plan and audit logs begin with a word."""
     with contextlib.suppress(OSError):
         names = [entry.name for entry in os.scandir(folder) if entry.name[:1].isdigit()]
@@ -158,10 +158,10 @@ def _newest_log(folder: Path) -> Path | None:
 
 def _read_lines(path: Path) -> list[dict[str, Any]]:
     """Read the complete lines of a log. Of a very long log, read only the end."""
-    return [row for row in parse_json_lines(_tail(path, _PASS_LOG)) if isinstance(row.get("message"), str)]
+    return [row for row in parse_json_lines(_read_tail(path, _PASS_LOG)) if isinstance(row.get("message"), str)]
 
 
-def _tail(path: Path, size: int) -> bytes:
+def _read_tail(path: Path, size: int) -> bytes:
     try:
         with open_regular(path) as stream:
             length = stream.seek(0, os.SEEK_END)

@@ -18,25 +18,25 @@ def arrange_live(document: Document) -> Document:
     left = [step["seconds"] for step in queue] + [attempt["left"] for attempt in document["attempts"]]
     return {
         **document,
-        "attempts": [_attempt(attempt) for attempt in document["attempts"]],
-        "jobs": [_job(job) for job in document["jobs"]],
-        "queue": [{**step, "about": _about(step["seconds"])} for step in queue[:_QUEUED]],
+        "attempts": [_arrange_attempt(attempt) for attempt in document["attempts"]],
+        "jobs": [_arrange_job(job) for job in document["jobs"]],
+        "queue": [{**step, "about": _show_time(step["seconds"])} for step in queue[:_QUEUED]],
         "queued": len(queue),
-        "left": _about(sum(seconds or 0.0 for seconds in left)),
+        "left": _show_time(sum(seconds or 0.0 for seconds in left)),
     }
 
 
-def _job(job: Document) -> Document:
+def _arrange_job(job: Document) -> Document:
     of = f" of {job['expected']:,}" if job["expected"] else ""
     far = f"{job['done']:,}{of}" if job["done"] or job["expected"] else ""
     return {**job, "said": ", ".join(filter(None, [job["state"], far, job["note"]]))}
 
 
-def _about(seconds: float | None) -> str:
+def _show_time(seconds: float | None) -> str:
     return f"about {show_duration(seconds)}" if seconds else ""
 
 
-def _attempt(attempt: Document) -> Document:
+def _arrange_attempt(attempt: Document) -> Document:
     of = f" of {attempt['expected']:,}" if attempt["expected"] else ""
     return {
         **attempt,
@@ -46,11 +46,11 @@ def _attempt(attempt: Document) -> Document:
         "remaining": show_duration(attempt["left"]) if attempt["left"] is not None else "",
         "lasted": show_duration(round(attempt["seconds"], 1)),
         "least": show_duration(attempt["minimum"]) if attempt["minimum"] else "",
-        "curves": _curves(attempt["readings"]),
+        "curves": _arrange_curves(attempt["readings"]),
     }
 
 
-def _curves(readings: list[Document]) -> list[Document]:
+def _arrange_curves(readings: list[Document]) -> list[Document]:
     """Return the latest value of each reading, and its history as the points of a small curve."""
     found = []
     for name in dict.fromkeys(name for row in readings for name in row if name != "seconds"):

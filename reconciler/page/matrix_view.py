@@ -198,11 +198,11 @@ def _arrange_cell(entry: Document, under_way: UnderWay) -> Document:
         "cell": entry["cell"],
         "state": state,
         "metric": _shorten(measured),
-        "each": _shorten(_share(measured, entry["accelerators"])),
+        "each": _shorten(_divide_by_accelerators(measured, entry["accelerators"])),
         "counts": entry["metric"] is not None,
         "invalid": invalid,
         "margin": show_headroom(margin["headroom"]) if margin else "",
-        "room": rate_headroom(margin["headroom"]) if margin else "",
+        "room": classify_headroom(margin["headroom"]) if margin else "",
         **published,
         "steps": entry["steps"],
         "notes": "; ".join(filter(None, [*notes, *entry["marks"]])),
@@ -214,12 +214,12 @@ def show_headroom(percent: float) -> str:
     return f"{percent:+.0f} %" if abs(percent) >= 10 else f"{percent:+.1f} %"
 
 
-def rate_headroom(percent: float) -> str:
+def classify_headroom(percent: float) -> str:
     """Return the class of a margin: "missed", "thin" or ""."""
     return "missed" if percent < 0 else "thin" if is_thin(percent) else ""
 
 
-def _share(measured: Document | None, count: int) -> Document | None:
+def _divide_by_accelerators(measured: Document | None, count: int) -> Document | None:
     """Return the rate per accelerator of a system with several; None for a latency."""
     if measured is None or count < 2 or not measured["unit"].endswith("/s"):
         return None

@@ -99,7 +99,7 @@ class PlanSnapshots(Struct, dict=True):
     def take(self) -> PlanSnapshot:
         """Return the current snapshot. Raises SpecError and the other errors of a plan."""
         with self._alone:
-            stamp = tuple(_stamp(self.paths, self.options))
+            stamp = tuple(_read_stamp(self.paths, self.options))
             if self._last is not None:
                 before, look = self._last
                 if self.timed() or (before == stamp and time.monotonic() - look.when < _BELIEVED):
@@ -113,11 +113,11 @@ class PlanSnapshots(Struct, dict=True):
             return look
 
 
-def _stamp(paths: RepositoryPaths, options: Options) -> Iterator[object]:
+def _read_stamp(paths: RepositoryPaths, options: Options) -> Iterator[object]:
     """Return a value that changes when a spec, a record, a decision, the rendered tree or the commit does."""
     git = paths.root / ".git"
     state = paths.root / "state"
-    folders = [state, *(_folders_of(state)), *_folders_of(paths.records), paths.index / "tree.json"]
+    folders = [state, *(_list_folders(state)), *_list_folders(paths.records), paths.index / "tree.json"]
     for path in [*folders, git / "HEAD", git / "index", git / "packed-refs", git / "logs" / "HEAD"]:
         yield read_version(path)
     for path in list_spec_paths(paths, options.specs):
@@ -125,7 +125,7 @@ def _stamp(paths: RepositoryPaths, options: Options) -> Iterator[object]:
         yield from ((str(file), read_version(file)) for file in files)
 
 
-def _folders_of(folder: Path) -> list[Path]:
+def _list_folders(folder: Path) -> list[Path]:
     try:
         return sorted(Path(entry.path) for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False))
     except OSError:

@@ -30,23 +30,23 @@ def arrange_plan(document: Document, impact: Document | None) -> Document:
         "groups": _fold_steps(steps),
         "drifts": document["drifts"],
         "findings": [{**finding, "is_cell": is_cell(finding["where"])} for finding in known],
-        "impact": _impact(impact) if impact is not None else None,
+        "impact": _arrange_impact(impact) if impact is not None else None,
     }
 
 
-def _index(steps: Iterable[Document]) -> dict[str, Document]:
+def _index_steps(steps: Iterable[Document]) -> dict[str, Document]:
     return {address: step for step in steps for address in (step["address"], *step["shared"])}
 
 
 def _fold_steps(steps: list[Document]) -> list[Document]:
     """Group steps by cause, in the order of the plan. Blocked steps come last, grouped by obstacle."""
-    by_address = _index(steps)
+    by_address = _index_steps(steps)
 
     @cache
     def find_causes(address: str) -> tuple[str, ...]:
         """Return the changes behind a step: its own, else those of the steps that it depends on, else its reason."""
         step = by_address[address]
-        own = [_change(item) for item in step["inputs"] if find_upstream(item["origin"][0]) is None]
+        own = [_show_change(item) for item in step["inputs"] if find_upstream(item["origin"][0]) is None]
         inherited = (cause for up in step["because"] if up in by_address for cause in find_causes(up))
         reason = ": ".join(filter(None, (word_reason(step["reason"]), step["note"])))
         return tuple(own or dict.fromkeys(inherited)) or (reason,)
@@ -61,18 +61,18 @@ def _fold_steps(steps: list[Document]) -> list[Document]:
 
 def _arrange_group(obstacle: str, causes: tuple[str, ...], steps: list[Document]) -> Document:
     seconds = sum(step["seconds"] or 0 for step in steps)
-    actions = Counter((_name_action(step), _label(step["address"])) for step in steps)
+    actions = Counter((_name_action(step), _find_label(step["address"])) for step in steps)
     words = {action: [f"{n} {kind}" for (by, kind), n in actions.items() if by == action] for action, _ in actions}
-    rows = [(_label(step["address"]), step["address"].partition(":")[2], step) for step in steps[:_MOST]]
+    rows = [(_find_label(step["address"]), step["address"].partition(":")[2], step) for step in steps[:_MOST]]
     return {
         "count": len(steps),
         "causes": causes,
         "blocked": obstacle,
         "fix": next((step["fix"] for step in steps if step["fix"]), ""),
         "actions": [f"{action} {', '.join(kinds)}" for action, kinds in words.items()],
-        "about": _about(seconds) if seconds >= 1 else "",
+        "about": _show_time(seconds) if seconds >= 1 else "",
         "steps": [
-            (kind, of, len(step["shared"]), _name_action(step), _about(step["seconds"])) for kind, of, step in rows
+            (kind, of, len(step["shared"]), _name_action(step), _show_time(step["seconds"])) for kind, of, step in rows
         ],
         "left_out": max(0, len(steps) - _MOST),
     }
@@ -80,16 +80,16 @@ def _arrange_group(obstacle: str, causes: tuple[str, ...], steps: list[Document]
 
 def _draw_graph(steps: list[Document]) -> Document:
     """Draw a box for all steps of one kind, to the right of its dependencies, with a line from each."""
-    by_address = _index(steps)
-    counts = Counter(_label(step["address"]) for step in steps)
-    blocked = Counter(_label(step["address"]) for step in steps if step["blocked"])
+    by_address = _index_steps(steps)
+    counts = Counter(_find_label(step["address"]) for step in steps)
+    blocked = Counter(_find_label(step["address"]) for step in steps if step["blocked"])
     needs: dict[str, Counter[str]] = {kind: Counter() for kind in counts}
     order = sorted((step["address"] for step in steps), key=lambda address: ORDER[Address.parse(address).kind])
-    place = {kind: at for at, kind in enumerate(dict.fromkeys(map(_label, order)))}
+    place = {kind: at for at, kind in enumerate(dict.fromkeys(map(_find_label, order)))}
     for step in steps:
-        kind = _label(step["address"])
+        kind = _find_label(step["address"])
         ups = {by_address[up]["address"] for up in step["because"] if up in by_address}
-        needs[kind].update({up for up in map(_label, ups) if place[up] < place[kind]})
+        needs[kind].update({up for up in map(_find_label, ups) if place[up] < place[kind]})
     column = {kind: _find_column(kind, needs) for kind in place}
     lines = [
         (up, kind)
@@ -160,7 +160,7 @@ def _find_needs(kind: str, needs: Mapping[str, Iterable[str]]) -> set[str]:
 
 
 @cache
-def _label(address: str) -> str:
+def _find_label(address: str) -> str:
     found = find_upstream(address)
     return found.label if found else address.partition(":")[0]
 
@@ -170,24 +170,26 @@ def _name_action(step: Document) -> str:
     return str(step["action"]).lower() if step["how"] == "make" else str(step["how"])
 
 
-def _change(item: Document) -> str:
+def _show_change(item: Document) -> str:
     before, after = (shorten_value(show_value(item["name"], item[side])) for side in ("before", "after"))
     return f"{item['name']} {before} → {after}"
 
 
-def _impact(document: Document) -> Document:
+def _arrange_impact(document: Document) -> Document:
     shown = [cell for cell in document["cells"] if cell["effect"] != "unaffected"]
     return {
         **document,
-        "shown": [{**c, "causes": [_cause(x) for x in c["causes"]], "about": _about(c["seconds"])} for c in shown],
+        "shown": [
+            {**c, "causes": [_show_cause(x) for x in c["causes"]], "about": _show_time(c["seconds"])} for c in shown
+        ],
         "unaffected": len(document["cells"]) - len(shown),
     }
 
 
-def _cause(cause: Document) -> str:
+def _show_cause(cause: Document) -> str:
     where = f"{cause['file']}:{cause['line']}" if cause["line"] else cause["file"]
-    return f"{_change(cause)}  {where}"
+    return f"{_show_change(cause)}  {where}"
 
 
-def _about(seconds: float | None) -> str:
+def _show_time(seconds: float | None) -> str:
     return show_duration(seconds) if seconds else ""

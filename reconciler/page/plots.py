@@ -40,7 +40,7 @@ def can_draw() -> bool:
 def draw_plot(chart: Chart, *, theme: str = "light", form: str = "svg", title: str = "") -> bytes:
     """Draw a file; the same numbers give the same bytes. ``title``: above the plot. Raises ReconcilerError without
     vl-convert."""
-    vega = _load()
+    vega = _load_converter()
     width, height = _SIZE
     spec = {**describe_plot(chart, alive=False), "width": width, "height": height, "title": escape_line(title)}
     tones = spec["usermeta"]["tones"]
@@ -53,10 +53,10 @@ def draw_plot(chart: Chart, *, theme: str = "light", form: str = "svg", title: s
 @cache
 def bundle_script() -> bytes:
     """Bundle Vega, Vega-Lite and Vega-Embed as one script for a browser, with the global `vegaEmbed`. Takes seconds."""
-    return str(_load().javascript_bundle("window.vegaEmbed = vegaEmbed;")).encode()
+    return str(_load_converter().javascript_bundle("window.vegaEmbed = vegaEmbed;")).encode()
 
 
-def _load() -> Any:
+def _load_converter() -> Any:
     try:
         import vl_convert
     except ImportError as error:

@@ -106,16 +106,16 @@ class RepositoryPage(Struct, dict=True):
 
     def find(self, cell: str) -> str:
         """Return the name of the one matching cell. Raises ReconcilerError that lists the candidates."""
-        return str(_cell(self.look(), cell))
+        return str(_find_cell(self.look(), cell))
 
     def read_matrix(self) -> dict[str, Any]:
         """Return `status` and the time of its plan."""
         look = self.look()
-        return self._keep(look, ("matrix",), lambda: self._matrix(look))
+        return self._keep(look, ("matrix",), lambda: self._report_matrix(look))
 
-    def _matrix(self, look: PlanSnapshot) -> dict[str, Any]:
+    def _report_matrix(self, look: PlanSnapshot) -> dict[str, Any]:
         desired = look.seen.desired
-        named = {"submission": desired.name, "round": desired.submission.round, "looked": _now()}
+        named = {"submission": desired.name, "round": desired.submission.round, "looked": _show_now()}
         status = report_status(look.seen, look.cells)
         cells = [
             {
@@ -135,12 +135,12 @@ class RepositoryPage(Struct, dict=True):
     def read_run(self, cell: str, record: str) -> dict[str, Any]:
         """Return another performance run of a cell, like the ``performance`` of ``read_cell``."""
         look = self.look()
-        return self._keep(look, ("run", cell, record), lambda: report_run(look, _cell(look, cell), record))
+        return self._keep(look, ("run", cell, record), lambda: report_run(look, _find_cell(look, cell), record))
 
     def read_log(self, cell: str, name: str) -> dict[str, Any]:
         """Return `logs --print`: the end of one log as text."""
         look = self.look()
-        chosen = _cell(look, cell)
+        chosen = _find_cell(look, cell)
         log = find_log(name, [log for r in look.lineages[chosen] for log in list_logs(look.seen, r)])
         try:
             data = read_regular(find_readable(self.paths, log.artifact), _LARGEST_LOG)
@@ -181,7 +181,7 @@ class RepositoryPage(Struct, dict=True):
     def read_history(self, cell: str) -> dict[str, Any]:
         """Return `history` and `blame`: results, and the steps between them."""
         tip = git.resolve(self.paths.root, "HEAD")
-        past = self._past(tip)
+        past = self._read_past(tip)
         known = {str(item): item for item in past.cells}
         chosen = known.get(cell) or find_cell(cell, known.values())
         return self._keep_slow(tip, ("history", str(chosen)), lambda: _report_history(past, chosen))
@@ -189,9 +189,9 @@ class RepositoryPage(Struct, dict=True):
     def read_recent(self) -> dict[str, Any]:
         """Return the newest committed results of all cells."""
         tip = git.resolve(self.paths.root, "HEAD")
-        return self._keep_slow(tip, ("recent",), lambda: _report_recent(self._past(tip)))
+        return self._keep_slow(tip, ("recent",), lambda: _report_recent(self._read_past(tip)))
 
-    def _past(self, tip: str) -> RecordHistory:
+    def _read_past(self, tip: str) -> RecordHistory:
         if self._history is None or self._history.tip != tip:
             self._refuse_timed()
             self._history = read_record_history(self.paths.root, tip)
@@ -249,7 +249,7 @@ class RepositoryPage(Struct, dict=True):
             raise ReconcilerError("a run is being timed: this is worked out when it has ended", fix="look again then")
 
     def read_live(self) -> dict[str, Any]:
-        return {**report_live(self.paths, self._find_jobs()), "looked": _now()}
+        return {**report_live(self.paths, self._find_jobs()), "looked": _show_now()}
 
     def _find_jobs(self) -> tuple[QueuedStep, ...]:
         """Find queued jobs. A shared queue is not queried for every view; one that is unreachable from here yields
@@ -316,12 +316,12 @@ def _report_recent(past: RecordHistory) -> dict[str, Any]:
 
 
 def _report_plan(look: PlanSnapshot) -> dict[str, Any]:
-    return {**report_plan(look.seen, look.cells), "summary": summarise_plan(look.seen.plan), "looked": _now()}
+    return {**report_plan(look.seen, look.cells), "summary": summarise_plan(look.seen.plan), "looked": _show_now()}
 
 
 def _report_cell(look: PlanSnapshot, name: str) -> dict[str, Any]:
-    cell = _cell(look, name)
-    named = {"specs": look.spec_files, "looked": _now()}
+    cell = _find_cell(look, name)
+    named = {"specs": look.spec_files, "looked": _show_now()}
     return {**report_cell(look, cell), **_describe_hardware(look, cell), **named}
 
 
@@ -334,9 +334,9 @@ def _report_findings(look: PlanSnapshot, tree: str, command: str, path: Path) ->
     return render_document(command, **render_findings_part(report))
 
 
-def _cell(look: PlanSnapshot, name: str) -> Cell:
+def _find_cell(look: PlanSnapshot, name: str) -> Cell:
     return look.by_name.get(name) or find_cell(name, look.lineages)
 
 
-def _now() -> str:
+def _show_now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")

@@ -59,14 +59,11 @@ class LiveFeed(Struct, dict=True):
                 shown, pause = await asyncio.to_thread(self.read)
                 if shown != self._shown:
                     self._shown = shown
-                    self._wake()
+                    changed, self._changed = self._changed, asyncio.Event()
+                    changed.set()
                 await asyncio.sleep(pause)
         finally:
             self._shown, self._reader = "", None
-
-    def _wake(self) -> None:
-        changed, self._changed = self._changed, asyncio.Event()
-        changed.set()
 
 
 def encode_event(text: str) -> bytes:
@@ -91,7 +88,7 @@ def make_application(site: Site) -> Application:
         raise ReconcilerError("the page is served by Starlette, which is not installed", fix=fix) from error
     feed = LiveFeed(site.read_live_part)
 
-    def shown(show: Callable[[Request, Links], str]) -> Callable[[Request], Any]:
+    def make_endpoint(show: Callable[[Request, Links], str]) -> Callable[[Request], Any]:
         async def answer(request: Request) -> Response:
             links = Links(find_root(request.url.path[1:]))
             try:
@@ -102,32 +99,32 @@ def make_application(site: Site) -> Application:
 
         return answer
 
-    async def vega(_: Request) -> Response:
+    async def send_vega(_: Request) -> Response:
         if site.source.is_timed() and not bundle_script.cache_info().currsize:
             return Response("a run is being timed: plots are drawn when it has ended", 503, media_type="text/plain")
         return Response(await run_in_threadpool(bundle_script), media_type="text/javascript")
 
-    async def static(request: Request) -> Response:
+    async def send_static(request: Request) -> Response:
         name = request.path_params["name"]
         known = name in STATIC
         return (
             Response(read_static(name, __package__), media_type=STATIC[name]) if known else Response("not found", 404)
         )
 
-    async def live(_: Request) -> Response:
+    async def send_live(_: Request) -> Response:
         return StreamingResponse(feed.follow(), media_type="text/event-stream")
 
-    async def missing(request: Request, _: Exception) -> Response:
+    async def answer_missing(request: Request, _: Exception) -> Response:
         links = Links(find_root(request.url.path[1:]))
         return HTMLResponse(site.show_problem("There is no such view", "This address does not exist.", "", links), 404)
 
-    routes = [Route(path, shown(show)) for path, show in _list_views(site).items()]
+    routes = [Route(path, make_endpoint(show)) for path, show in _list_views(site).items()]
     routes += [
-        Route("/live/events", live),
-        Route(f"/static/{VEGA}", vega),
-        Route("/static/{name}", static),
+        Route("/live/events", send_live),
+        Route(f"/static/{VEGA}", send_vega),
+        Route("/static/{name}", send_static),
     ]
-    application: Application = Starlette(routes=routes, exception_handlers={404: missing})
+    application: Application = Starlette(routes=routes, exception_handlers={404: answer_missing})
     return application
 
 

@@ -57,12 +57,12 @@ def _group_by_cell(found: Iterable[Document]) -> Iterator[Document]:
     """Group findings by submitter and cell; the group with the worst finding comes first."""
     groups: dict[tuple[str, str], list[Document]] = {}
     for finding in found:
-        groups.setdefault((finding["submitter"], finding["cell"]), []).append(_finding(finding))
+        groups.setdefault((finding["submitter"], finding["cell"]), []).append(_arrange_finding(finding))
     for (submitter, cell), findings in groups.items():
         yield {"submitter": submitter, "subject": cell or "the tree", "findings": findings}
 
 
-def _finding(finding: Document) -> Document:
+def _arrange_finding(finding: Document) -> Document:
     place = f"{finding['file']}:{finding['line']}" if finding["line"] else finding["file"]
     return {**finding, "place": place, "subject": finding["cell"] or "the tree"}
 

@@ -397,7 +397,7 @@ def _find_uncounted_errors(summary: SummaryLog, log: DetailLog) -> Iterator[Comp
 
 def _make_complaint(summary: SummaryLog, log: DetailLog, name: str, key: str, said: str) -> Complaint:
     return Complaint(
-        Place(summary.file, summary.number(name)),
+        Place(summary.file, summary.find_line_number(name)),
         f"{name}: {show_value(said)}",
         f"{key} {show_value(read_value(log, key))} in the detail log",
         other=Place(log.file, log.find_line_number(key)),

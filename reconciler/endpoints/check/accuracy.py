@@ -24,7 +24,7 @@ def check_coverage(view: CurveView) -> Iterator[Complaint]:
     regions = find_regions(view)
     if regions is None:
         return
-    candidates = _candidates(view, regions)
+    candidates = _list_candidates(view, regions)
     owner = match_bands([(point.concurrency, bands) for point, bands in candidates])
     missing = [BAND_TITLES[band] for band in BANDS if band not in owner]
     if missing:
@@ -33,7 +33,7 @@ def check_coverage(view: CurveView) -> Iterator[Complaint]:
         )
     filled = set(owner.values())
     extra = [
-        point.name for point, _ in candidates if point.concurrency not in filled and point.state("offline") != ELECTED
+        point.name for point, _ in candidates if point.concurrency not in filled and point.get("offline") != ELECTED
     ]
     if extra:
         count = view.rules.count_accuracy_points(agentic=is_agentic(view))
@@ -43,19 +43,19 @@ def check_coverage(view: CurveView) -> Iterator[Complaint]:
             f"only the {count} required accuracy results",
         )
     for point in list_offline(view.folder):
-        if not _runs(point):
+        if not _list_run_scores(point):
             yield complain(f"{point.shown}/{ACCURACY}", "no accuracy run at the Offline point", "an accuracy run")
 
 
-def _runs(point: PointFolder) -> tuple[AccuracyScore, ...]:
+def _list_run_scores(point: PointFolder) -> tuple[AccuracyScore, ...]:
     return tuple(score for score in point.scores if not score.inline)
 
 
-def _candidates(view: CurveView, regions: Regions) -> list[tuple[PointFolder, tuple[str, ...]]]:
+def _list_candidates(view: CurveView, regions: Regions) -> list[tuple[PointFolder, tuple[str, ...]]]:
     """List the points with an accuracy run and the bands that each could fill. The elected point comes last, so that it
     fills the high band only if no other point does."""
-    carrying = [p for p in view.folder.points if _runs(p) and p.state("offline") != DEDICATED]
-    ordered = sorted(carrying, key=lambda point: point.state("offline") == ELECTED)
+    carrying = [p for p in view.folder.points if _list_run_scores(p) and p.get("offline") != DEDICATED]
+    ordered = sorted(carrying, key=lambda point: point.get("offline") == ELECTED)
     return [(point, regions.list_bands(point.concurrency, view.rules)) for point in ordered]
 
 
@@ -77,7 +77,7 @@ def check_bars(view: CurveView) -> Iterator[Complaint]:
             )
         return
     for point in view.folder.points if not benchmark.agentic else ():
-        scores = _mean_scores(point.scores)
+        scores = _average_scores(point.scores)
         if list(scores) == ["score"] and len(benchmark.accuracy) == 1:
             scores = {next(iter(benchmark.accuracy)): scores["score"]}
         for metric, (least, most) in benchmark.accuracy.items():
@@ -103,7 +103,7 @@ def _find_benchmark(view: CurveView) -> RuledBenchmark | None:
     return view.rules.benchmarks.get(view.folder.model)
 
 
-def _mean_scores(scores: Sequence[AccuracyScore]) -> Mapping[str, Decimal]:
+def _average_scores(scores: Sequence[AccuracyScore]) -> Mapping[str, Decimal]:
     """Map each metric, in lower case, to its mean over the datasets, weighted by sample counts if every dataset states
     its sample count."""
     collected: dict[str, list[tuple[Decimal, int]]] = {}
@@ -121,12 +121,12 @@ def _mean_scores(scores: Sequence[AccuracyScore]) -> Mapping[str, Decimal]:
 
 def check_inline(view: CurveView) -> Iterator[Complaint]:
     """Require that each point of an agentic benchmark has a score from the performance run itself."""
-    benchmark = _agentic(view)
+    benchmark = _find_agentic_benchmark(view)
     if benchmark is None or benchmark.inline is None:
         return
     for point in view.folder.stated:
         inline = next((score for score in point.scores if score.inline), None)
-        found = _share(inline)
+        found = _convert_to_percent(inline)
         if inline is None or not inline.scores:
             yield complain(f"{point.shown}/{ACCURACY}", "no score from the performance run", "a score at every point")
         elif found is None:
@@ -137,16 +137,16 @@ def check_inline(view: CurveView) -> Iterator[Complaint]:
 
 def check_swe_bench(view: CurveView) -> Iterator[Complaint]:
     """Check the mean of one result from each mandatory region."""
-    benchmark, regions = _agentic(view), find_regions(view)
+    benchmark, regions = _find_agentic_benchmark(view), find_regions(view)
     if benchmark is None or benchmark.swe_bench is None or regions is None:
         return
     by_concurrency = {point.concurrency: point for point in view.folder.points}
-    owner = match_bands([(point.concurrency, bands) for point, bands in _candidates(view, regions)])
+    owner = match_bands([(point.concurrency, bands) for point, bands in _list_candidates(view, regions)])
     found, malformed = [], False
     for concurrency in owner.values():
         point = by_concurrency[concurrency]
         score = next((score for score in point.scores if score.dataset == _SWE_BENCH and not score.inline), None)
-        if (share := _share(score)) is not None:
+        if (share := _convert_to_percent(score)) is not None:
             found.append(share)
         elif score is not None and score.scores:
             malformed = True
@@ -169,7 +169,7 @@ def check_swe_bench(view: CurveView) -> Iterator[Complaint]:
 
 
 def check_turn_tokens(view: CurveView) -> Iterator[Complaint]:
-    benchmark = _agentic(view)
+    benchmark = _find_agentic_benchmark(view)
     if benchmark is None or benchmark.output_tokens is None:
         return
     least, most = benchmark.output_tokens
@@ -188,12 +188,12 @@ def check_turn_tokens(view: CurveView) -> Iterator[Complaint]:
             yield complain(point.summary.file, f"{mean:.1f} output tokens per turn", f"between {least} and {most}")
 
 
-def _agentic(view: CurveView) -> RuledBenchmark | None:
+def _find_agentic_benchmark(view: CurveView) -> RuledBenchmark | None:
     benchmark = _find_benchmark(view)
     return benchmark if benchmark is not None and is_agentic(view) else None
 
 
-def _share(score: AccuracyScore | None) -> Decimal | None:
+def _convert_to_percent(score: AccuracyScore | None) -> Decimal | None:
     """Return a score between 0 and 1 in percent, None for any other."""
     if score is None or not score.scores:
         return None

@@ -28,11 +28,11 @@ Check = Callable[[CurveView], Iterator[Complaint]]
 
 def is_agentic(view: CurveView) -> bool:
     """Return True if the load pattern of every point, except a dedicated Offline one, is agentic."""
-    return _patterns(view) == {view.rules.values.agentic_load_pattern}
+    return _collect_patterns(view) == {view.rules.values.agentic_load_pattern}
 
 
-def _patterns(view: CurveView) -> set[str]:
-    voting = (point for point in view.folder.stated if point.state("offline") != DEDICATED)
+def _collect_patterns(view: CurveView) -> set[str]:
+    voting = (point for point in view.folder.stated if point.get("offline") != DEDICATED)
     stated = (point.get_nested("runtime_settings", "load_pattern") for point in voting)
     return {"concurrency" if pattern is None else str(pattern) for pattern in stated}
 
@@ -69,7 +69,7 @@ def derive_curve_regions(view: CurveView) -> tuple[Regions | None, tuple[Complai
     c_max = find_c_max(curve)
     if problems or c_max is None or not curve.points:
         return None, ()
-    fixed = {point.concurrency for point in curve.points if point.state("offline") != DEDICATED}
+    fixed = {point.concurrency for point in curve.points if point.get("offline") != DEDICATED}
     if declared is not None and declared not in fixed:
         found = f"{C_MIN} {declared}, but no point at {declared}"
         return None, (complain(curve.shown, found, f"a point at {declared}"),)
@@ -106,7 +106,7 @@ def check_range(view: CurveView) -> Iterator[Complaint]:
     if regions is None:
         return
     for point in view.folder.stated:
-        if point.state("offline") != DEDICATED and not regions.find(point.concurrency):
+        if point.get("offline") != DEDICATED and not regions.find(point.concurrency):
             end = regions.regions[-1].last
             yield complain(
                 point.point.file, f"concurrency {point.concurrency}", f"at most {end}, 10 % above the maximum"
@@ -118,14 +118,14 @@ def check_placement(view: CurveView) -> Iterator[Complaint]:
     if regions is None:
         return
     for point in view.folder.stated:
-        stated, found = point.state("region"), regions.find(point.concurrency)
+        stated, found = point.get("region"), regions.find(point.concurrency)
         if stated not in (None, CHOICE) and found and stated != found:
             yield complain(
                 point.point.file, f"region {stated!r}", f"{found}, the region of concurrency {point.concurrency}"
             )
 
 
-def _coverage(band: str) -> Check:
+def _make_coverage_check(band: str) -> Check:
     def check(view: CurveView) -> Iterator[Complaint]:
         regions = find_regions(view)
         limit = view.rules.values.most_ultra_low_concurrency
@@ -142,7 +142,7 @@ def _coverage(band: str) -> Check:
 
 
 def check_count(view: CurveView) -> Iterator[Complaint]:
-    dedicated = any(point.state("offline") == DEDICATED for point in view.folder.stated)
+    dedicated = any(point.get("offline") == DEDICATED for point in view.folder.stated)
     least = view.rules.values.least_points
     if dedicated and not is_agentic(view):
         least = view.rules.values.least_points_with_dedicated_offline
@@ -157,7 +157,7 @@ def check_cap(view: CurveView) -> Iterator[Complaint]:
 
 
 def list_offline(curve: CurveFolder) -> tuple[PointFolder, ...]:
-    return tuple(point for point in curve.stated if point.state("offline") in (DEDICATED, ELECTED))
+    return tuple(point for point in curve.stated if point.get("offline") in (DEDICATED, ELECTED))
 
 
 def check_offline_point(view: CurveView) -> Iterator[Complaint]:
@@ -173,7 +173,7 @@ def check_offline_point(view: CurveView) -> Iterator[Complaint]:
         yield complain(
             view.folder.shown, found, "exactly one: a dedicated run, or the point at the maximum concurrency"
         )
-    elif declared[0].state("offline") == ELECTED:
+    elif declared[0].get("offline") == ELECTED:
         c_max = find_c_max(view.folder)
         if c_max is not None and declared[0].concurrency != c_max:
             yield complain(
@@ -184,7 +184,7 @@ def check_offline_point(view: CurveView) -> Iterator[Complaint]:
 
 
 def check_offline_order(view: CurveView) -> Iterator[Complaint]:
-    dedicated = [point for point in list_offline(view.folder) if point.state("offline") == DEDICATED]
+    dedicated = [point for point in list_offline(view.folder) if point.get("offline") == DEDICATED]
     c_max = find_c_max(view.folder)
     if not dedicated or c_max is None:
         return
@@ -208,7 +208,7 @@ def check_offline_order(view: CurveView) -> Iterator[Complaint]:
 
 def check_model(view: CurveView) -> Iterator[Complaint]:
     known = tuple(view.rules.benchmarks)
-    for name, point in _first_by(view.folder, "model_name").items():
+    for name, point in _find_first(view.folder, "model_name").items():
         if name not in known:
             canonical = canonicalise_model(name)
             wanted = canonical if canonical in known else f"one of {', '.join(known)}"
@@ -216,14 +216,14 @@ def check_model(view: CurveView) -> Iterator[Complaint]:
 
 
 def check_model_folder(view: CurveView) -> Iterator[Complaint]:
-    stated = next(iter(_first_by(view.folder, "model_name")), "")
+    stated = next(iter(_find_first(view.folder, "model_name")), "")
     if view.folder.stated and not stated:
         yield complain(view.folder.shown, "no point states model_name", view.folder.model, warning=True)
     elif stated and stated != view.folder.model:
         yield complain(view.folder.shown, f"folder {view.folder.model}, model_name {stated!r}", "the same name")
 
 
-def _one(what: str, wanted: str, collect: Callable[[CurveView], Iterable[object]]) -> Check:
+def _require_one(what: str, wanted: str, collect: Callable[[CurveView], Iterable[object]]) -> Check:
     """Require that all points state the same value."""
 
     def check(view: CurveView) -> Iterator[Complaint]:
@@ -236,41 +236,41 @@ def _one(what: str, wanted: str, collect: Callable[[CurveView], Iterable[object]
 
 def _list_datasets(view: CurveView) -> Iterator[object]:
     """List the datasets of the points with a readable result, like the official checker."""
-    return (point.state("dataset") or "" for point in view.folder.stated if point.summary.value is not None)
+    return (point.get("dataset") or "" for point in view.folder.stated if point.summary.value is not None)
 
 
 def _list_seed_sets(view: CurveView) -> Iterator[object]:
-    return (name for point in view.folder.stated if (name := point.state("seed_set")) is not None)
+    return (name for point in view.folder.stated if (name := point.get("seed_set")) is not None)
 
 
 def check_shared(view: CurveView) -> Iterator[Complaint]:
     for field in ("shared_src", "shared_docs"):
-        for value, point in _first_by(view.folder, field, empty=True).items():
+        for value, point in _find_first(view.folder, field, empty=True).items():
             if resolve_shared(view.folder.root, value) is None:
                 wanted = "a path from the submission's root to an existing folder"
                 yield complain(point.point.file, f"{field} {value!r}", wanted)
 
 
-def _first_by(curve: CurveFolder, field: str, *, empty: bool = False) -> Mapping[str, PointFolder]:
+def _find_first(curve: CurveFolder, field: str, *, empty: bool = False) -> Mapping[str, PointFolder]:
     """Map each text that a field states to the first point that states it. Include the empty text only if ``empty`` is
     set."""
     found: dict[str, PointFolder] = {}
     for point in curve.stated:
-        value = point.state(field)
+        value = point.get(field)
         if isinstance(value, str) and (value or empty):
             found.setdefault(value, point)
     return found
 
 
-check_type = _one("load patterns", "all points agentic, or none", _patterns)
-check_one_model = _one("models", "one model per curve", lambda view: _first_by(view.folder, "model_name"))
-check_one_dataset = _one("datasets", "one dataset per curve", _list_datasets)
-check_one_seed_set = _one("seed sets", "one seed set per submission", _list_seed_sets)
+check_type = _require_one("load patterns", "all points agentic, or none", _collect_patterns)
+check_one_model = _require_one("models", "one model per curve", lambda view: _find_first(view.folder, "model_name"))
+check_one_dataset = _require_one("datasets", "one dataset per curve", _list_datasets)
+check_one_seed_set = _require_one("seed sets", "one seed set per submission", _list_seed_sets)
 
 
 def check_seed_set(view: CurveView) -> Iterator[Complaint]:
     for point in view.folder.stated:
-        name = point.state("seed_set")
+        name = point.get("seed_set")
         if name is not None and str(name) not in view.rules.seed_sets:
             known = ", ".join(sorted(view.rules.seed_sets))
             yield complain(point.point.file, f"seed_set {name!r}", f"a published seed set: {known}")
@@ -278,7 +278,7 @@ def check_seed_set(view: CurveView) -> Iterator[Complaint]:
 
 def check_seeds(view: CurveView) -> Iterator[Complaint]:
     for point in view.folder.stated:
-        seeds = view.rules.seed_sets.get(str(point.state("seed_set")))
+        seeds = view.rules.seed_sets.get(str(point.get("seed_set")))
         runtime = point.get_nested("runtime_settings", "runtime")
         if seeds is None or not isinstance(runtime, Mapping):
             continue
@@ -290,7 +290,7 @@ def check_seeds(view: CurveView) -> Iterator[Complaint]:
 def check_adoption(view: CurveView) -> Iterator[Complaint]:
     """Check nothing unless a published list states the cohorts of seed sets."""
     for point in view.folder.stated if any(seeds.cohorts for seeds in view.rules.seed_sets.values()) else ():
-        seeds, target = view.rules.seed_sets.get(str(point.state("seed_set"))), point.state("target_cohort")
+        seeds, target = view.rules.seed_sets.get(str(point.get("seed_set"))), point.get("target_cohort")
         if seeds is None or target is None:
             continue
         allowed = [str(cohort) for cohort in seeds.cohorts]
@@ -300,7 +300,7 @@ def check_adoption(view: CurveView) -> Iterator[Complaint]:
 
 
 def check_drafter(view: CurveView) -> Iterator[Complaint]:
-    for point, block, approved in _drafted(view):
+    for point, block, approved in _list_drafted_points(view):
         if not any(drafter.matches(block) for drafter in approved):
             wanted = "a drafter approved for the benchmark, with the approved checksum"
             named = block.get("model_id")
@@ -311,11 +311,11 @@ def check_drafter(view: CurveView) -> Iterator[Complaint]:
 
 def check_drafter_time(view: CurveView) -> Iterator[Complaint]:
     lead = view.rules.values.drafter_lead_cohorts
-    for point, block, approved in _drafted(view):
+    for point, block, approved in _list_drafted_points(view):
         drafter = next((item for item in approved if item.matches(block)), None)
         if drafter is None:
             continue
-        named, stated = drafter.model or "the drafter", point.state("target_cohort")
+        named, stated = drafter.model or "the drafter", point.get("target_cohort")
         try:
             target = Cohort.parse(str(stated))
         except ReconcilerError:
@@ -328,11 +328,11 @@ def check_drafter_time(view: CurveView) -> Iterator[Complaint]:
             yield complain(point.point.file, found, f"cohort {drafter.approved.add(lead)} or later")
 
 
-def _drafted(view: CurveView) -> Iterator[tuple[PointFolder, Mapping[str, object], list[Drafter]]]:
-    model = next(iter(_first_by(view.folder, "model_name")), view.folder.model)
+def _list_drafted_points(view: CurveView) -> Iterator[tuple[PointFolder, Mapping[str, object], list[Drafter]]]:
+    model = next(iter(_find_first(view.folder, "model_name")), view.folder.model)
     approved = [drafter for drafter in view.rules.drafters if drafter.benchmark == model]
     for point in view.folder.stated:
-        block = point.state("speculative_decoding")
+        block = point.get("speculative_decoding")
         if isinstance(block, Mapping) and block:
             yield point, block, approved
 
@@ -360,10 +360,10 @@ CURVE_RULES = (
     (make_rule("region-computation", "the regions of concurrency can be computed"), check_regions),
     (make_rule("concurrency-in-range", "each point's concurrency is in a region"), check_range),
     (make_rule("region-placement", "a point states the region of its concurrency", warning=True), check_placement),
-    (make_rule("ultra-low-concurrency-coverage", "a point has ultra-low concurrency"), _coverage(ULTRA_LOW)),
-    (make_rule("low-concurrency-coverage", "a point has low concurrency"), _coverage(LOW)),
-    (make_rule("med-concurrency-coverage", "a point has medium concurrency"), _coverage(MEDIUM)),
-    (make_rule("high-concurrency-coverage", "a point has high concurrency"), _coverage(HIGH)),
+    (make_rule("ultra-low-concurrency-coverage", "a point has ultra-low concurrency"), _make_coverage_check(ULTRA_LOW)),
+    (make_rule("low-concurrency-coverage", "a point has low concurrency"), _make_coverage_check(LOW)),
+    (make_rule("med-concurrency-coverage", "a point has medium concurrency"), _make_coverage_check(MEDIUM)),
+    (make_rule("high-concurrency-coverage", "a point has high concurrency"), _make_coverage_check(HIGH)),
     (make_rule("point-count", "a curve has enough points"), check_count),
     (make_rule("point-cap", "a curve does not have too many points"), check_cap),
     (make_rule("benchmark-type-consistency", "all points are agentic, or none is"), check_type),

@@ -42,7 +42,7 @@ from reconciler.endpoints.rules.curve_rules import NAME, CurveRules, load_endpoi
 from reconciler.endpoints.rules.judge import PointSeverity, judge_point
 from reconciler.endpoints.rules.point import MeasuredPoint
 from reconciler.endpoints.tree.content import DEDICATED
-from reconciler.endpoints.tree.reading import CurveFolder, PointFolder, SubmissionFolder, SystemFolder, find_submissions
+from reconciler.endpoints.tree.reading import CurveFolder, PointFolder, SubmissionFolder, find_submissions
 from reconciler.resource.quantities import is_whole, parse_number
 from reconciler.resource.rules import Rule
 from reconciler.tree.findings import Complaint, TreeFinding, TreeReport
@@ -70,7 +70,7 @@ _JUDGED = (
 )
 
 
-def _judged(rule: Rule) -> tuple[Rule, Callable[[CurveView], Iterator[Complaint]]]:
+def _make_point_check(rule: Rule) -> tuple[Rule, Callable[[CurveView], Iterator[Complaint]]]:
     name = rule.id.partition(".")[2]
 
     def check(view: CurveView) -> Iterator[Complaint]:
@@ -88,8 +88,8 @@ def _judged(rule: Rule) -> tuple[Rule, Callable[[CurveView], Iterator[Complaint]
 
 def check_queries(view: CurveView) -> Iterator[Complaint]:
     least = view.rules.values.least_queries
-    for point, measured in _measured(view):
-        needed = least.get(str(point.state("dataset")))
+    for point, measured in _list_measured(view):
+        needed = least.get(str(point.get("dataset")))
         if needed and measured.completed < needed:
             yield complain(
                 point.summary.file,
@@ -99,30 +99,30 @@ def check_queries(view: CurveView) -> Iterator[Complaint]:
 
 
 def check_system_tps(view: CurveView) -> Iterator[Complaint]:
-    for point, measured in _measured(view):
-        yield from _same(view.rules, point, "system_tps", measured.system_tps)
+    for point, measured in _list_measured(view):
+        yield from _check_metric(view.rules, point, "system_tps", measured.system_tps)
 
 
 def check_per_user(view: CurveView) -> Iterator[Complaint]:
-    for point, measured in _measured(view):
-        if point.state("offline") != DEDICATED and measured.tps_per_user is not None:
-            yield from _same(view.rules, point, "tps_per_user", measured.tps_per_user)
+    for point, measured in _list_measured(view):
+        if point.get("offline") != DEDICATED and measured.tps_per_user is not None:
+            yield from _check_metric(view.rules, point, "tps_per_user", measured.tps_per_user)
 
 
 def check_interactivity(view: CurveView) -> Iterator[Complaint]:
     name = "e2e_avg_interactivity"
-    for point, measured in _measured(view):
+    for point, measured in _list_measured(view):
         document = point.summary.value
         tokens = parse_number(document.get("output_tokens_per_turn_total")) if document else None
         seconds = parse_number(document.get("e2e_turn_time_seconds_total")) if document else None
         derived = tokens / seconds if tokens is not None and seconds else measured.interactivity
         if derived is not None:
-            yield from _same(view.rules, point, name, derived)
+            yield from _check_metric(view.rules, point, name, derived)
         elif document is not None and document.get(name) is not None:
             yield complain(point.summary.file, f"{name} {document.get(name)}", "the sums from which it is computed")
 
 
-def _same(rules: CurveRules, point: PointFolder, name: str, derived: Decimal) -> Iterator[Complaint]:
+def _check_metric(rules: CurveRules, point: PointFolder, name: str, derived: Decimal) -> Iterator[Complaint]:
     """Require that a stated metric equals the one computed from the run's counts."""
     document = point.summary.value
     stated = parse_number(document.get(name)) if document is not None else None
@@ -151,18 +151,18 @@ def check_utilisation(view: CurveView) -> Iterator[Complaint]:
 
 def check_rehearsal(view: CurveView) -> Iterator[Complaint]:
     for point in view.folder.stated:
-        if point.state("rehearsal"):
+        if point.get("rehearsal"):
             yield complain(point.point.file, "a rehearsal", "a measured result")
 
 
-def _measured(view: CurveView) -> Iterator[tuple[PointFolder, MeasuredPoint]]:
+def _list_measured(view: CurveView) -> Iterator[tuple[PointFolder, MeasuredPoint]]:
     for point in view.folder.stated:
         if point.measured is not None:
             yield point, point.measured
 
 
 RESULT_RULES = (
-    *map(_judged, _JUDGED),
+    *map(_make_point_check, _JUDGED),
     (make_rule("min-query-count", "each point completes a pass over the dataset"), check_queries),
     (make_rule("metric-consistency-system-tps", "system_tps matches its counts"), check_system_tps),
     (make_rule("metric-consistency-tps-per-user", "tps_per_user matches TPOT"), check_per_user),
@@ -184,12 +184,12 @@ def check_description(view: CurveView) -> Iterator[Complaint]:
     if point is None or document is None:
         return
     misfits = find_misfits(document.values, DESCRIPTION_FIELDS)
-    for name, found, wanted in (*_wrong(document.values, view), *misfits):
+    for name, found, wanted in (*_find_wrong_values(document.values, view), *misfits):
         line = document.lines.get(name.rpartition(".")[2], 0)
         yield complain(point.description.file, f"{name} {found}", wanted, line=line)
 
 
-def _wrong(values: Mapping[str, object], view: CurveView) -> Iterator[Mismatch]:
+def _find_wrong_values(values: Mapping[str, object], view: CurveView) -> Iterator[Mismatch]:
     yield from find_misfits(values, SYSTEM_FIELDS)
     short, most = values.get("shortened_system_name"), view.rules.values.most_short_name
     if isinstance(short, str) and not (short.strip() and len(short) <= most):
@@ -197,7 +197,7 @@ def _wrong(values: Mapping[str, object], view: CurveView) -> Iterator[Mismatch]:
     division = values.get("division")
     if str(division).strip().lower() not in {name.lower() for name in view.rules.values.divisions}:
         yield "division", describe_mismatch(division), " or ".join(view.rules.values.divisions)
-    yield from _availability(values, view)
+    yield from _find_wrong_availability(values, view)
     least, most = 1, view.rules.values.most_ultra_low_concurrency
     if "c_min_override" in values:
         lowest = values["c_min_override"]
@@ -215,10 +215,10 @@ def _wrong(values: Mapping[str, object], view: CurveView) -> Iterator[Mismatch]:
     if not isinstance(nodes, list):
         yield "node_types", describe_mismatch(nodes), "a list"
     for node in nodes if isinstance(nodes, list) else ():
-        yield from _node(node)
+        yield from _find_wrong_node_values(node)
 
 
-def _availability(values: Mapping[str, object], view: CurveView) -> Iterator[Mismatch]:
+def _find_wrong_availability(values: Mapping[str, object], view: CurveView) -> Iterator[Mismatch]:
     stated = {name: str(values[name]) for name in _AVAILABILITY if values.get(name) not in (None, "")}
     known = {name.lower(): name for name in view.rules.values.availabilities}
     if len({value.strip().lower() for value in stated.values()}) > 1:
@@ -246,7 +246,7 @@ def _is_date(value: Any) -> bool:
     return True
 
 
-def _node(node: Any) -> Iterator[Mismatch]:
+def _find_wrong_node_values(node: Any) -> Iterator[Mismatch]:
     if not isinstance(node, Mapping):
         yield "node_types", describe_mismatch(node), "one object per type of node"
         return
@@ -289,7 +289,7 @@ def check_endpoints(path: Path, rules: CurveRules | None = None) -> TreeReport:
     ruled = rules or load_endpoints_rules()
     with collect_closed_folders() as closed:
         submissions = find_submissions(path)
-        findings = [finding for folder in submissions for finding in _check(folder, ruled)]
+        findings = [finding for folder in submissions for finding in _check_submission(folder, ruled)]
     return TreeReport(
         root=str(path),
         rounds=(f"Endpoints {ruled.version}",),
@@ -312,20 +312,12 @@ def verify_endpoints(path: Path) -> TreeReport:
     return replace(report, findings=kept)
 
 
-def _list_systems(folder: SubmissionFolder) -> tuple[SystemFolder, ...]:
-    return folder.systems
-
-
-def _list_curves(system: SystemFolder) -> tuple[CurveFolder, ...]:
-    return system.curves
-
-
-def _check(folder: SubmissionFolder, rules: CurveRules) -> Iterator[TreeFinding]:
+def _check_submission(folder: SubmissionFolder, rules: CurveRules) -> Iterator[TreeFinding]:
     submitter = folder.submitter
     yield from apply_rules(SUBMISSION_RULES, RuledFolder(folder, rules), About(submitter, ""))
-    for system in list_if_open(_list_systems, folder):
+    for system in list_if_open(lambda found: found.systems, folder):
         yield from apply_rules(_OF_SYSTEMS, RuledFolder(system, rules), About(submitter, system.name))
-        for curve in list_if_open(_list_curves, system):
+        for curve in list_if_open(lambda found: found.curves, system):
             with pass_over_closed():
                 yield from _check_curve(submitter, curve, rules)
 

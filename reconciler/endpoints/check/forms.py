@@ -25,7 +25,7 @@ def _is_mapping(value: object) -> bool:
     return isinstance(value, Mapping)
 
 
-def _list_of(is_valid: Callable[[object], bool]) -> Callable[[object], bool]:
+def _is_list_of(is_valid: Callable[[object], bool]) -> Callable[[object], bool]:
     return lambda value: isinstance(value, list) and all(map(is_valid, value))
 
 
@@ -37,8 +37,8 @@ _KINDS: Mapping[str, tuple[Callable[[object], bool], str]] = {
     "number": (lambda value: parse_number(value) is not None, "a number"),
     "flag": (_is_flag, "true or false"),
     "mapping": (_is_mapping, "a mapping"),
-    "texts": (_list_of(_is_text), "a list of texts"),
-    "mappings": (_list_of(_is_mapping), "a list of mappings"),
+    "texts": (_is_list_of(_is_text), "a list of texts"),
+    "mappings": (_is_list_of(_is_mapping), "a list of mappings"),
     "named texts": (lambda value: isinstance(value, Mapping) and all(map(_is_text, value.values())), "texts by name"),
 }
 # Path of a field → its type; "*" in a path: each item of a list. "!": the field is required where its parent exists;
@@ -172,18 +172,18 @@ def find_misfits(values: Mapping[str, Any], fields: Fields) -> Iterator[Mismatch
     """Yield (path, found, wanted) of each field whose value has another type, or that is required and missing."""
     for path, kind in fields.items():
         fits, wanted = _KINDS[kind.rstrip("?!")]
-        for place, value in _find(values, path.split("."), "", required=kind.endswith("!")):
+        for place, value in _find_values(values, path.split("."), "", required=kind.endswith("!")):
             if value is None and not kind.endswith("?"):
                 yield place, "is null" if not kind.endswith("!") else "is missing", wanted
             elif value is not None and not fits(value):
                 yield place, describe_mismatch(value), wanted
 
 
-def _find(found: Any, path: list[str], place: str, *, required: bool) -> Iterator[tuple[str, Any]]:
+def _find_values(found: Any, path: list[str], place: str, *, required: bool) -> Iterator[tuple[str, Any]]:
     if not path:
         yield place, found
     elif path[0] == "*":
         for number, item in enumerate(found if isinstance(found, list) else ()):
-            yield from _find(item, path[1:], f"{place}[{number}]", required=required)
+            yield from _find_values(item, path[1:], f"{place}[{number}]", required=required)
     elif isinstance(found, Mapping) and (path[0] in found or (required and len(path) == 1)):
-        yield from _find(found.get(path[0]), path[1:], f"{place}.{path[0]}".lstrip("."), required=required)
+        yield from _find_values(found.get(path[0]), path[1:], f"{place}.{path[0]}".lstrip("."), required=required)

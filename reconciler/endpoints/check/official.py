@@ -72,16 +72,17 @@ def run_official_checker(
         fix = f"pip install {PACKAGE}, or pass a virtual environment with it: --official ENVIRONMENT"
         raise ReconcilerError(f"{PACKAGE} is not installed", fix=fix)
     if not written.is_file():
-        run = OfficialRun(NAME, "", -1 if status is None else status, "crashed", _last_line(text), str(log))
+        last = next(iter(reversed(text.strip().splitlines())), "")
+        run = OfficialRun(NAME, "", -1 if status is None else status, "crashed", last, str(log))
         return replace(report, official=(*report.official, run))
     results = json.loads(written.read_bytes()).get("results", [])
-    findings = tuple(_findings(results, root, found[0].submitter))
+    findings = tuple(_read_findings(results, root, found[0].submitter))
     verdict = "has errors" if any(item.severity is Severity.ERROR for item in findings) else "looks OK"
     run = OfficialRun(NAME, text.strip().splitlines()[0], status or 0, verdict, output=str(written))
     return replace(report, findings=(*report.findings, *findings), official=(*report.official, run))
 
 
-def _findings(results: list[dict[str, Any]], root: Path, submitter: str) -> Iterator[TreeFinding]:
+def _read_findings(results: list[dict[str, Any]], root: Path, submitter: str) -> Iterator[TreeFinding]:
     for result in results:
         severity = _SEVERITIES.get(str(result.get("severity")).upper())
         if severity is None:
@@ -92,7 +93,3 @@ def _findings(results: list[dict[str, Any]], root: Path, submitter: str) -> Iter
         found = f"{result.get('rule')}: {' '.join(str(result.get('message')).split())}"
         complaint = Complaint(Place(path), found, str(result.get("fix") or "see the rules"), severity=severity)
         yield TreeFinding(RULE, submitter, cell, complaint)
-
-
-def _last_line(text: str) -> str:
-    return next(iter(reversed(text.strip().splitlines())), "")

@@ -34,7 +34,7 @@ def check_form(view: PointView) -> Iterator[Complaint]:
     document = view.folder.point.value
     if document is None:
         return
-    for name, place, wanted in _malformed(document.values):
+    for name, place, wanted in _find_malformed(document.values):
         fix = "render the submission again instead of editing the file"
         yield complain(view.folder.point.file, f"{name} {place}", wanted, fix, line=_find_line(document, name))
 
@@ -43,14 +43,14 @@ def _find_line(document: ResultDocument, path: str) -> int:
     return document.lines.get(path.rpartition(".")[2], 0)
 
 
-def _malformed(values: Mapping[str, object]) -> Iterator[Mismatch]:
+def _find_malformed(values: Mapping[str, object]) -> Iterator[Mismatch]:
     yield from find_misfits(values, POINT_FIELDS)
-    yield from _malformed_settings(values.get("runtime_settings"))
-    yield from _malformed_warmup(values.get("warmup"))
-    yield from _malformed_nodes(values)
+    yield from _find_malformed_settings(values.get("runtime_settings"))
+    yield from _find_malformed_warmup(values.get("warmup"))
+    yield from _find_malformed_nodes(values)
 
 
-def _malformed_settings(settings: Any) -> Iterator[Mismatch]:
+def _find_malformed_settings(settings: Any) -> Iterator[Mismatch]:
     if not isinstance(settings, Mapping):
         yield "runtime_settings", describe_mismatch(settings), "a mapping"
         return
@@ -61,7 +61,7 @@ def _malformed_settings(settings: Any) -> Iterator[Mismatch]:
         yield from find_misfits(runtime, {name: "whole?" for name in map(str, runtime) if name.endswith("_seed")})
 
 
-def _malformed_warmup(warmup: Any) -> Iterator[Mismatch]:
+def _find_malformed_warmup(warmup: Any) -> Iterator[Mismatch]:
     if warmup is None:
         return
     if not isinstance(warmup, Mapping):
@@ -86,7 +86,7 @@ def _malformed_warmup(warmup: Any) -> Iterator[Mismatch]:
         yield "concurrency", "of the warm-up is 0", "above 0, since the warm-up sent requests"
 
 
-def _malformed_nodes(values: Mapping[str, object]) -> Iterator[Mismatch]:
+def _find_malformed_nodes(values: Mapping[str, object]) -> Iterator[Mismatch]:
     nodes = values.get("nodes_used")
     if nodes is not None:
         entries = nodes if isinstance(nodes, list) else [None]
@@ -122,14 +122,14 @@ def check_disclosure(view: PointView) -> Iterator[Complaint]:
 
 
 def check_cohort(view: PointView) -> Iterator[Complaint]:
-    cohort = view.folder.state("target_cohort")
+    cohort = view.folder.get("target_cohort")
     if isinstance(cohort, str) and not _COHORT.fullmatch(cohort):
         yield complain(view.folder.point.file, f"target_cohort {cohort!r}", "YYYY-MM-C0 or YYYY-MM-C1")
 
 
 def check_old_seeds(view: PointView) -> Iterator[Complaint]:
     """Accept seed 42, the only one of version 0.7, with a warning."""
-    if view.folder.point.value is None or view.folder.state("seed_set") is not None:
+    if view.folder.point.value is None or view.folder.get("seed_set") is not None:
         return
     for name in ("scheduler_rng_seed", keys.SAMPLE_INDEX_RNG_SEED):
         seed = view.folder.get_nested("runtime_settings", "runtime", name)
@@ -138,37 +138,37 @@ def check_old_seeds(view: PointView) -> Iterator[Complaint]:
 
 
 def check_offline(view: PointView) -> Iterator[Complaint]:
-    offline = view.folder.state("offline")
+    offline = view.folder.get("offline")
     if offline is not None and offline not in _OFFLINE:
         yield complain(view.folder.point.file, f"offline {describe_mismatch(offline)}", ", ".join(_OFFLINE))
 
 
 def check_region(view: PointView) -> Iterator[Complaint]:
-    region = view.folder.state("region")
+    region = view.folder.get("region")
     if region is not None and region not in (*REGIONS, CHOICE):
         yield complain(view.folder.point.file, f"region {describe_mismatch(region)}", ", ".join((*REGIONS, CHOICE)))
 
 
 def check_pattern(view: PointView) -> Iterator[Complaint]:
-    if view.folder.point.value is None or view.folder.state("offline") == DEDICATED:
+    if view.folder.point.value is None or view.folder.get("offline") == DEDICATED:
         return
     pattern = view.folder.get_nested("runtime_settings", "load_pattern")
     pattern = "concurrency" if pattern is None else pattern
     allowed = view.rules.values.load_patterns
     if pattern not in allowed:
         yield complain(view.folder.point.file, f"load_pattern {describe_mismatch(pattern)}", " or ".join(allowed))
-    concurrency = view.folder.state("concurrency")
+    concurrency = view.folder.get("concurrency")
     if is_whole(concurrency) and int(concurrency) <= 0:
         yield complain(view.folder.point.file, f"concurrency {concurrency}", "at least 1")
 
 
 def check_warmup(view: PointView) -> Iterator[Complaint]:
-    if view.folder.point.value is not None and view.folder.state("warmup") is None:
+    if view.folder.point.value is not None and view.folder.get("warmup") is None:
         yield complain(view.folder.point.file, "no warmup", "the warm-up, with zeros if there was none")
 
 
 def check_warmup_logs(view: PointView) -> Iterator[Complaint]:
-    warmup = view.folder.state("warmup")
+    warmup = view.folder.get("warmup")
     if not isinstance(warmup, Mapping) or not warmup.get("requests_issued"):
         return
     if warmup.get("logs_retained") is not True:
@@ -184,13 +184,13 @@ def check_salt(view: PointView) -> Iterator[Complaint]:
 
 
 def check_named(view: PointView) -> Iterator[Complaint]:
-    stated = view.folder.state("concurrency")
+    stated = view.folder.get("concurrency")
     if is_whole(stated) and int(stated) != view.folder.named:
         yield complain(view.folder.point.file, f"concurrency {stated} in {view.folder.name}/", f"a folder r{stated}/")
 
 
 def check_window_words(view: PointView) -> Iterator[Complaint]:
-    block = view.folder.state("steady_state")
+    block = view.folder.get("steady_state")
     if not isinstance(block, Mapping):
         return
     known = view.rules.values
@@ -207,11 +207,11 @@ def check_window_words(view: PointView) -> Iterator[Complaint]:
 
 
 def check_window_sense(view: PointView) -> Iterator[Complaint]:
-    block = view.folder.state("steady_state")
+    block = view.folder.get("steady_state")
     if not isinstance(block, Mapping):
         return
     least, place = view.rules.values.least_super_passes, view.folder.point.file
-    spans = _spans(block.get("window"))
+    spans = _count_passes(block.get("window"))
     states = block.get("state")
     drifting = (
         [str(n) for n, s in states.items() if str(s).startswith("Drifting")] if isinstance(states, Mapping) else []
@@ -229,7 +229,7 @@ def check_window_sense(view: PointView) -> Iterator[Complaint]:
         )
 
 
-def _spans(window: Any) -> int | None:
+def _count_passes(window: Any) -> int | None:
     if not isinstance(window, Mapping):
         return None
     first, last = window.get("super_pass_start"), window.get("super_pass_end")

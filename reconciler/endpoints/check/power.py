@@ -23,30 +23,30 @@ def find_power(system: SystemFolder, rules: CurveRules) -> ProvisionedPower | No
     if document is None:
         return None
     cores, accelerators = {}, {}
-    for node in _nodes(system):
-        ensemble = _whole(node.get("system_node_ensemble_id"))
+    for node in _list_nodes(system):
+        ensemble = _read_whole(node.get("system_node_ensemble_id"))
         if ensemble is None:
             continue
-        if (count := _whole(node.get("host_processor_core_count"))) is not None:
+        if (count := _read_whole(node.get("host_processor_core_count"))) is not None:
             cores[ensemble] = count
         if (per_node := _count_accelerators(node)) is not None:
             accelerators[ensemble] = per_node
     return compute_power(document.values, rules, cores, accelerators)
 
 
-def _description(system: SystemFolder) -> Mapping[str, object]:
+def _find_description(system: SystemFolder) -> Mapping[str, object]:
     return next((curve.description for curve in system.curves if curve.description), {})
 
 
-def _nodes(system: SystemFolder) -> list[Mapping[str, object]]:
-    listed = _description(system).get("node_types")
+def _list_nodes(system: SystemFolder) -> list[Mapping[str, object]]:
+    listed = _find_description(system).get("node_types")
     return [node for node in listed if isinstance(node, Mapping)] if isinstance(listed, list) else []
 
 
 def _count_accelerators(node: Mapping[str, object]) -> int | None:
     listed = node.get("accelerator_info")
     entries = listed if isinstance(listed, list) and listed else [node]
-    counts = [_whole(entry.get("accelerators_per_node")) for entry in entries if isinstance(entry, Mapping)]
+    counts = [_read_whole(entry.get("accelerators_per_node")) for entry in entries if isinstance(entry, Mapping)]
     known = [count for count in counts if count is not None]
     return sum(known) if known else None
 
@@ -55,7 +55,7 @@ def check_descriptor(view: DescribedSystem) -> Iterator[Complaint]:
     read = view.folder.power
     if read.absent:
         optional = [name.lower() for name in view.rules.values.power_optional]
-        if str(_description(view.folder).get("division")).lower() not in optional:
+        if str(_find_description(view.folder).get("division")).lower() not in optional:
             yield complain(read.file, "no such file", "the system's provisioned power, with its sources")
         return
     if read.problem:
@@ -69,12 +69,12 @@ def check_descriptor(view: DescribedSystem) -> Iterator[Complaint]:
         yield complain(read.file, problem, "all values that determine the provisioned power")
     for warning in power.warnings:
         yield complain(read.file, warning, "consistent values", warning=True)
-    yield from _cooling(view)
+    yield from _check_cooling(view)
 
 
-def _cooling(view: DescribedSystem) -> Iterator[Complaint]:
+def _check_cooling(view: DescribedSystem) -> Iterator[Complaint]:
     document = view.folder.power.value
-    described = [_description(view.folder), *_nodes(view.folder)]
+    described = [_find_description(view.folder), *_list_nodes(view.folder)]
     words = {find_cooling(str(block.get("cooling") or "")) for block in described} - {""}
     cooling = "air" if len(words) > 1 else next(iter(words), "")
     if document is not None and cooling and document.get("cooling") != cooling:
@@ -91,19 +91,19 @@ def check_estimated(view: DescribedSystem) -> Iterator[Complaint]:
 
 def check_nodes(view: DescribedSystem) -> Iterator[Complaint]:
     for point, power in _list_points(view):
-        for problem in _wrong_nodes(point, power):
+        for problem in _find_wrong_nodes(point, power):
             yield complain(point.point.file, problem, "nodes of the system with enough accelerators for the point")
 
 
-def _wrong_nodes(point: PointFolder, power: ProvisionedPower) -> Iterator[str]:
-    stated = point.state("nodes_used")
+def _find_wrong_nodes(point: PointFolder, power: ProvisionedPower) -> Iterator[str]:
+    stated = point.get("nodes_used")
     if not isinstance(stated, list):
         return
     nodes: dict[int, int] = {}
     for entry in stated:
         if not isinstance(entry, Mapping):
             return
-        ensemble, count = _whole(entry.get("system_node_ensemble_id")), _whole(entry.get("nodes"))
+        ensemble, count = _read_whole(entry.get("system_node_ensemble_id")), _read_whole(entry.get("nodes"))
         known = [item for item in power.sets if item.ensemble == ensemble]
         if ensemble in nodes:
             yield f"nodes_used lists ensemble {ensemble} twice"
@@ -113,7 +113,7 @@ def _wrong_nodes(point: PointFolder, power: ProvisionedPower) -> Iterator[str]:
             yield f"nodes_used states {count} nodes of ensemble {ensemble}, which has {known[0].nodes}"
         else:
             nodes[ensemble] = count
-    replicas, replica = _replicas(point)
+    replicas, replica = _count_replicas(point)
     available = [nodes.get(item.ensemble, item.nodes) * (item.accelerators or 0) for item in power.sets]
     if len(nodes) == len(stated) and power.accelerators is not None and replica and sum(available) < replicas * replica:
         yield f"nodes_used has {sum(available)} accelerators, but the point uses {replicas * replica}"
@@ -121,12 +121,12 @@ def _wrong_nodes(point: PointFolder, power: ProvisionedPower) -> Iterator[str]:
 
 def check_engagement(view: DescribedSystem) -> Iterator[Complaint]:
     for point, power in _list_points(view):
-        yield from _engaged(point, power.accelerators)
+        yield from _check_replicas(point, power.accelerators)
 
 
-def _engaged(point: PointFolder, provisioned: int | None) -> Iterator[Complaint]:
+def _check_replicas(point: PointFolder, provisioned: int | None) -> Iterator[Complaint]:
     """Require as many replicas as fit into the system, or a reason for fewer."""
-    replicas, replica = _replicas(point)
+    replicas, replica = _count_replicas(point)
     place = point.point.file
     if not replica or provisioned is None or _is_split(point):
         found = "the parallelism or the number of accelerators is unknown"
@@ -135,7 +135,7 @@ def _engaged(point: PointFolder, provisioned: int | None) -> Iterator[Complaint]
     if replica < 1 or replicas < 1:
         yield complain(place, "a parallelism below 1", "at least 1")
         return
-    fitting, short = provisioned // replica, point.state("dp_shortfall")
+    fitting, short = provisioned // replica, point.get("dp_shortfall")
     if replicas > fitting:
         yield complain(place, f"{replicas} replicas of {replica} accelerators", f"at most {provisioned} accelerators")
     elif replicas < fitting and not isinstance(short, Mapping):
@@ -150,14 +150,14 @@ def _engaged(point: PointFolder, provisioned: int | None) -> Iterator[Complaint]
         )
 
 
-def _replicas(point: PointFolder) -> tuple[int, int]:
+def _count_replicas(point: PointFolder) -> tuple[int, int]:
     """Return (replicas, accelerators per replica) of the point's description; 0 accelerators if it states no
     parallelism."""
     document = point.description.value
     values = document.values if document is not None else {}
     summary = values.get("config_summary")
     nested = summary if isinstance(summary, Mapping) else {}
-    found = {name: _whole(values.get(name, nested.get(name))) for name in (*_PARALLEL, "data_parallel")}
+    found = {name: _read_whole(values.get(name, nested.get(name))) for name in (*_PARALLEL, "data_parallel")}
     if all(value is None for value in found.values()):
         return 1, 0
     replica = 1
@@ -171,15 +171,15 @@ def _is_split(point: PointFolder) -> bool:
     """Return True if prefill and decode are separate. In that case, the rules do not define a replica."""
     document = point.description.value
     flag = document.get("disaggregated") if document is not None else None
-    return flag is True or (_whole(flag) or 0) > 1
+    return flag is True or (_read_whole(flag) or 0) > 1
 
 
 def check_rate(view: DescribedSystem) -> Iterator[Complaint]:
     for point, power in _list_points(view):
-        if point.measured is None or list(_wrong_nodes(point, power)):
+        if point.measured is None or list(_find_wrong_nodes(point, power)):
             continue
         stated = parse_number(point.summary.value.get("system_tps_per_kw")) if point.summary.value else None
-        kilowatts = power.find_point_kilowatts(_stated_nodes(point))
+        kilowatts = power.find_point_kilowatts(_read_stated_nodes(point))
         if stated is None or not kilowatts:
             continue
         derived = point.measured.system_tps / kilowatts
@@ -188,10 +188,10 @@ def check_rate(view: DescribedSystem) -> Iterator[Complaint]:
             yield complain(point.summary.file, f"system_tps_per_kw {stated}", wanted)
 
 
-def _stated_nodes(point: PointFolder) -> dict[int, int]:
-    stated = point.state("nodes_used")
+def _read_stated_nodes(point: PointFolder) -> dict[int, int]:
+    stated = point.get("nodes_used")
     entries = [entry for entry in stated if isinstance(entry, Mapping)] if isinstance(stated, list) else []
-    pairs = ((_whole(entry.get("system_node_ensemble_id")), _whole(entry.get("nodes"))) for entry in entries)
+    pairs = ((_read_whole(entry.get("system_node_ensemble_id")), _read_whole(entry.get("nodes"))) for entry in entries)
     return {ensemble: nodes for ensemble, nodes in pairs if ensemble is not None and nodes is not None}
 
 
@@ -202,7 +202,7 @@ def _list_points(view: DescribedSystem) -> Iterator[tuple[PointFolder, Provision
         yield from ((point, power) for curve in view.folder.curves for point in curve.stated)
 
 
-def _whole(value: Any) -> int | None:
+def _read_whole(value: Any) -> int | None:
     if isinstance(value, str) and value.strip().isdecimal() and len(value) < _DIGITS:
         return int(value)
     return value if is_whole(value) and abs(value) < 10**_DIGITS else None

@@ -97,7 +97,7 @@ def check_points_there(view: CurveView) -> Iterator[Complaint]:
         yield complain(view.folder.shown, "no point folder", "a folder r<N>/ for each concurrency N")
 
 
-def _exists(find: Callable[[PointFolder], Read[ResultDocument]], wanted: str) -> PointCheck:
+def _require_file(find: Callable[[PointFolder], Read[ResultDocument]], wanted: str) -> PointCheck:
     def check(view: PointView) -> Iterator[Complaint]:
         if (read := find(view.folder)).absent:
             yield complain(read.file, "no such file", wanted)
@@ -105,7 +105,7 @@ def _exists(find: Callable[[PointFolder], Read[ResultDocument]], wanted: str) ->
     return check
 
 
-def _is_readable(find: Callable[[PointFolder], Read[ResultDocument]], name: str) -> PointCheck:
+def _require_readable(find: Callable[[PointFolder], Read[ResultDocument]], name: str) -> PointCheck:
     def check(view: PointView) -> Iterator[Complaint]:
         if (read := find(view.folder)).problem:
             yield complain(read.file, read.problem, f"a readable {name}", line=read.line)
@@ -113,16 +113,16 @@ def _is_readable(find: Callable[[PointFolder], Read[ResultDocument]], name: str)
     return check
 
 
-check_point_file = _exists(lambda point: point.point, f"the point's {POINT}")
-check_point_readable = _is_readable(lambda point: point.point, POINT)
-check_summary_file = _exists(lambda point: point.summary, f"{SUMMARY} as written by the client")
-check_description_file = _exists(lambda point: point.description, "the system's description")
-check_description_readable = _is_readable(lambda point: point.description, DESCRIPTION)
+check_point_file = _require_file(lambda point: point.point, f"the point's {POINT}")
+check_point_readable = _require_readable(lambda point: point.point, POINT)
+check_summary_file = _require_file(lambda point: point.summary, f"{SUMMARY} as written by the client")
+check_description_file = _require_file(lambda point: point.description, "the system's description")
+check_description_readable = _require_readable(lambda point: point.description, DESCRIPTION)
 
 
 def check_config(view: PointView) -> Iterator[Complaint]:
-    yield from _exists(lambda point: point.config, f"{CONFIG} as written by the client")(view)
-    yield from _is_readable(lambda point: point.config, CONFIG)(view)
+    yield from _require_file(lambda point: point.config, f"{CONFIG} as written by the client")(view)
+    yield from _require_readable(lambda point: point.config, CONFIG)(view)
 
 
 def check_summary_values(view: PointView) -> Iterator[Complaint]:

@@ -97,7 +97,7 @@ class TakenCurves(ProgramTree, frozen=True, kw_only=True):
     def render_spec(self, cells: Sequence[TakenCell], left_out: Mapping[str, str], files: Collection[str]) -> str:
         chosen = {item.cell: item for item in cells}
         kept = [curve for curve in self.curves if any(curve.name_cell(point) in chosen for point in curve.all_points)]
-        return "".join(f"{line}\n" for line in _lines(self, kept, chosen, left_out, files))
+        return "".join(f"{line}\n" for line in _render_lines(self, kept, chosen, left_out, files))
 
 
 def read_submission(path: Path, submitter: str, *, rehearsal: bool) -> TakenCurves:
@@ -109,10 +109,10 @@ def read_submission(path: Path, submitter: str, *, rehearsal: bool) -> TakenCurv
     if len(chosen) != 1:
         listed = ", ".join(sorted({f"{item.submitter} ({item.path.name})" for item in found}))
         raise ReconcilerError(f"{path} contains {len(found)} submissions: {listed}", fix="pass the folder of one")
-    return _take(chosen[0], submitter or chosen[0].submitter, rehearsal=rehearsal)
+    return _take_submission(chosen[0], submitter or chosen[0].submitter, rehearsal=rehearsal)
 
 
-def _take(folder: SubmissionFolder, submitter: str, *, rehearsal: bool) -> TakenCurves:
+def _take_submission(folder: SubmissionFolder, submitter: str, *, rehearsal: bool) -> TakenCurves:
     unreadable = dict(list_special_entries(folder.path))
     curves: list[TakenCurve] = []
     cells: list[TakenCell] = []
@@ -130,8 +130,9 @@ def _take(folder: SubmissionFolder, submitter: str, *, rehearsal: bool) -> Taken
         problems += [f"{point.shown}: a second dedicated Offline run" for point in offline[1:]]
         curves.append(taken)
         for point in [*own, *offline[:1]]:
-            cells.append(_point(point, taken))
-            stated[cells[-1].cell] = _state(point)
+            cells.append(_take_point(point, taken))
+            described = point.description.value
+            stated[cells[-1].cell] = {**(described.values if described else {}), **_read_statements(point)}
     return TakenCurves(
         submitter,
         load_ruleset(f"{ROUND_PREFIX}{V1_0}"),
@@ -155,7 +156,7 @@ def _take_curve(
     division = folder.division.strip().lower()
     if division not in CURVE_DIVISIONS:
         return f"its system_desc.json says of the division {folder.division!r}"
-    stated = [point.state("max_supported_concurrency") for point in folder.stated]
+    stated = [point.get("max_supported_concurrency") for point in folder.stated]
     maximum = next((value for value in (*stated, description.get("max_supported_concurrency")) if is_whole(value)), 0)
     if not maximum:
         return "max_supported_concurrency is not declared"
@@ -174,7 +175,7 @@ def _take_curve(
         points=tuple(point.named for point in own),
         scored=tuple(point.named for point in own if any(not score.inline for score in point.scores)),
         description=description,
-        statements=_statements(folder.stated[0]) if folder.stated else {},
+        statements=_read_statements(folder.stated[0]) if folder.stated else {},
         offline=offline[0].named if offline else 0,
         min_concurrency=lowest or 0,
     )
@@ -185,8 +186,8 @@ def _is_offline(point: PointFolder) -> bool:
     return config is not None and config.get_nested("settings", "load_pattern", "type") == OFFLINE_PATTERN
 
 
-def _point(point: PointFolder, curve: TakenCurve) -> TakenCell:
-    rehearsal = point.state(REHEARSAL) is True
+def _take_point(point: PointFolder, curve: TakenCurve) -> TakenCell:
+    rehearsal = point.get(REHEARSAL) is True
     taken = TakenCell(curve.name_cell(point.named), curve.official, {}, {}, rehearsal=rehearsal, needed=True)
     config = point.config.value
     if config is None:
@@ -220,12 +221,7 @@ def _read_settings(config: ResultDocument) -> dict[str, Any]:
     return found
 
 
-def _state(point: PointFolder) -> dict[str, Any]:
-    described = point.description.value
-    return {**(described.values if described else {}), **_statements(point)}
-
-
-def _statements(point: PointFolder) -> Mapping[str, object]:
+def _read_statements(point: PointFolder) -> Mapping[str, object]:
     return point.point.value.values if point.point.value else {}
 
 
@@ -270,10 +266,10 @@ def _disclose(stated: Mapping[str, object], rules: CurveRules) -> dict[str, Any]
     disclosed = {f"disclosure.{name}": value for name, value in found.items()}
     for name, value in drafted.items() if isinstance(drafted, Mapping) else ():
         disclosed |= {f"speculative_decoding.{name}": value} if is_scalar(value) else {}
-    return make_exact(disclosed) | _use_nodes(stated)
+    return make_exact(disclosed) | _describe_nodes(stated)
 
 
-def _use_nodes(stated: Mapping[str, object]) -> dict[str, Any]:
+def _describe_nodes(stated: Mapping[str, object]) -> dict[str, Any]:
     """Return how many nodes a point engages, and why fewer replicas ran than fit."""
     found: dict[str, Any] = {}
     used, short = stated.get("nodes_used"), stated.get("dp_shortfall")
@@ -339,7 +335,7 @@ def name_node(identity: object) -> str:
 _ACCELERATORS = "accelerator_info"
 
 
-def _lines(
+def _render_lines(
     tree: TakenCurves,
     curves: list[TakenCurve],
     cells: Mapping[Cell, TakenCell],
@@ -359,7 +355,7 @@ def _lines(
     yield "  systems:"
     for name, curve in {curve.system: curve for curve in reversed(curves)}.items():
         typed = any("nodes_used" in stated for cell, stated in tree.stated.items() if cell.system == name)
-        yield from _system(name, curve.description, rules, files, typed=typed)
+        yield from _render_system(name, curve.description, rules, files, typed=typed)
     yield ""
     yield "  benchmarks:"
     for name, curve in {curve.benchmark: curve for curve in reversed(curves)}.items():
@@ -370,10 +366,10 @@ def _lines(
             yield f"      source: {render_value(f'{SOURCES}/{name}')}"
     yield ""
     yield "  divisions:"
-    yield from _divisions(tree, curves, cells, rules)
+    yield from _render_divisions(tree, curves, cells, rules)
 
 
-def _system(
+def _render_system(
     name: str, stated: Mapping[str, Any], rules: CurveRules, files: Collection[str], *, typed: bool
 ) -> Iterator[str]:
     """``typed``: points name the types of node that they use, even if there is only one."""
@@ -401,7 +397,7 @@ def _flatten_node(node: Mapping[str, Any]) -> dict[str, Any]:
     return {n: v for n, v in {**node, **flat}.items() if is_scalar(v) and not isinstance(v, bool)}
 
 
-def _divisions(
+def _render_divisions(
     tree: TakenCurves, curves: list[TakenCurve], cells: Mapping[Cell, TakenCell], rules: CurveRules
 ) -> Iterator[str]:
     seen: tuple[str, ...] = ()
@@ -411,10 +407,12 @@ def _divisions(
             if seen[: depth + 1] != place[: depth + 1]:
                 yield f"{'  ' * (depth + 2)}{render_value(part)}:"
         seen = place
-        yield from _curve(tree, curve, cells, rules)
+        yield from _render_curve(tree, curve, cells, rules)
 
 
-def _curve(tree: TakenCurves, curve: TakenCurve, cells: Mapping[Cell, TakenCell], rules: CurveRules) -> Iterator[str]:
+def _render_curve(
+    tree: TakenCurves, curve: TakenCurve, cells: Mapping[Cell, TakenCell], rules: CurveRules
+) -> Iterator[str]:
     yield f"          max_supported_concurrency: {curve.max_concurrency}"
     if curve.min_concurrency:
         yield f"          min_concurrency: {curve.min_concurrency}"

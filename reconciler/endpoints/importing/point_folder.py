@@ -55,7 +55,7 @@ def find_runs(path: Path, _user_conf: Path | None = None) -> tuple[PointRun, ...
     """Find the performance run in a folder and its accuracy run, or the only one present. Raises LogError if there is
     none, or a file cannot be read."""
     refuse_special(path)
-    there = {name: found for name, places in PLACES.items() if (found := _find(path, places))}
+    there = {name: found for name, places in PLACES.items() if (found := _find_file(path, places))}
     if CONFIG not in there:
         fix = "pass the client's report folder, or the point's folder in a submission"
         raise LogError(f"{path} has no {CONFIG}", fix=fix)
@@ -69,7 +69,7 @@ def find_runs(path: Path, _user_conf: Path | None = None) -> tuple[PointRun, ...
     return runs
 
 
-def _find(path: Path, places: tuple[str, ...]) -> Path | None:
+def _find_file(path: Path, places: tuple[str, ...]) -> Path | None:
     return next((path / place for place in places if (path / place).is_file()), None)
 
 
@@ -85,11 +85,11 @@ def _read_runs(path: Path, there: Mapping[str, Path]) -> list[PointRun]:
         summary = parse_json_object(there[RESULT_SUMMARY].read_bytes())
         if parse_number(summary.get("n_samples_issued")) and not (scored and asked == 1):
             played = config.get_nested("settings", "load_pattern", "type") == AGENTIC_PATTERN
-            found.append(_run(path, PERFORMANCE, there, results_folder.read_version(summary), scored=played))
-    return [*found, _run(path, ACCURACY, there)] if scored else found
+            found.append(_make_run(path, PERFORMANCE, there, results_folder.read_version(summary), scored=played))
+    return [*found, _make_run(path, ACCURACY, there)] if scored else found
 
 
-def _run(path: Path, mode: str, there: Mapping[str, Path], version: str = "", *, scored: bool = False) -> PointRun:
+def _make_run(path: Path, mode: str, there: Mapping[str, Path], version: str = "", *, scored: bool = False) -> PointRun:
     """``scored``: the performance run has scores, as in agentic benchmarks."""
     also = (ACCURACY_RESULTS,) if scored and ACCURACY_RESULTS in there else ()
     return PointRun(path, mode, {name: there[name] for name in (CONFIG, _OWN[mode], *also)}, version)

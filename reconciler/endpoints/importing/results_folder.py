@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from reconciler.desired.detail import Detail
 from reconciler.endpoints.results import harness_format as endpoints_results
 from reconciler.endpoints.results.accuracy import read_accuracy_scores
-from reconciler.endpoints.results.harness_format import AUDIT, find_other_results, measure_results, parse_left
+from reconciler.endpoints.results.harness_format import AUDIT, find_other_results, measure_results, parse_results
 from reconciler.endpoints.results.measurements import SEEDS, Results, collect_result_settings
 from reconciler.errors import LogError
 from reconciler.execute.attempt_record import describe_artifact
@@ -135,7 +135,7 @@ def find_runs(path: Path, _user_conf: Path | None = None) -> tuple[EndpointsRun,
     none, or a file cannot be read."""
     refuse_special(path)
     config = next((path / name for name in _CONFIGS if (path / name).is_file()), path / CONFIG)
-    found = [_found(path, config, mode) for mode in _PARTS if (path / mode / _PARTS[mode]).is_file()]
+    found = [_read_run(path, config, mode) for mode in _PARTS if (path / mode / _PARTS[mode]).is_file()]
     runs = tuple(item for item in found if item is not None)
     if not runs:
         wanted = " or ".join(f"{mode}/{name}" for mode, name in _PARTS.items())
@@ -144,14 +144,14 @@ def find_runs(path: Path, _user_conf: Path | None = None) -> tuple[EndpointsRun,
     return runs
 
 
-def _found(path: Path, config: Path, mode: str) -> EndpointsRun | None:
+def _read_run(path: Path, config: Path, mode: str) -> EndpointsRun | None:
     """Skip a file without samples or scores, which the harness writes for the mode that it did not run."""
     files = {CONFIG: config, _PARTS[mode]: path / mode / _PARTS[mode]}
     if mode == PERFORMANCE:
         audits = sorted(item for item in (path / AUDIT).rglob("*.json") if item.is_file())
-        files |= {item.relative_to(path).as_posix(): item for item in audits if _kept(item.relative_to(path))}
+        files |= {item.relative_to(path).as_posix(): item for item in audits if _is_kept(item.relative_to(path))}
     try:
-        left = parse_left({name: file.read_bytes() for name, file in files.items()})
+        left = parse_results({name: file.read_bytes() for name, file in files.items()})
     except (OSError, ValueError) as error:
         raise LogError(f"{path}: {error}", fix="provide the harness's unchanged files") from error
     summary, scores = left.summary, left.scores
@@ -168,6 +168,6 @@ def read_version(summary: ResultDocument | None) -> str:
     return " ".join(str(part) for part in stated if part)
 
 
-def _kept(below: Path) -> bool:
+def _is_kept(below: Path) -> bool:
     """Return True for a test's verdict, and the result of each of its phases."""
     return len(below.parts) == 2 or below.name == RESULT_SUMMARY

@@ -61,19 +61,19 @@ def judge_accuracy_scores(results: ResultDocument, bars: Iterable[Bar], *, singl
     scores = list(read_accuracy_scores(results))
     if not scores or any(score.get("score") is None for score in scores):
         raise ValueError("not every accuracy dataset has a score")
-    judged = list(_judged(results, bars, single=single))
-    metric = {"value": judged[0]["measured"], "unit": judged[0]["metric"]} if judged else _mean(scores)
+    judged = list(_judge_bars(results, bars, single=single))
+    metric = {"value": judged[0]["measured"], "unit": judged[0]["metric"]} if judged else _average_scores(scores)
     return {"metric": metric, "bars": judged, "accuracy_met": all(bar["met"] for bar in judged) or not binds}
 
 
-def _judged(results: ResultDocument, bars: Iterable[Bar], *, single: bool) -> Iterator[dict[str, Any]]:
+def _judge_bars(results: ResultDocument, bars: Iterable[Bar], *, single: bool) -> Iterator[dict[str, Any]]:
     for bar in bars:
         found = read_score(results, bar.metric, single=single)
         if found is not None:
             yield bar.describe(show_plain(found), met=bar.admits(found))
 
 
-def _mean(scores: Iterable[Mapping[str, Any]]) -> dict[str, str] | None:
+def _average_scores(scores: Iterable[Mapping[str, Any]]) -> dict[str, str] | None:
     known = [exact for score in scores if (exact := parse_number(score["score"])) is not None]
     return {"value": show_plain(sum(known, Decimal(0)) / len(known)), "unit": "score"} if known else None
 

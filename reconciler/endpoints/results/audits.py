@@ -36,10 +36,10 @@ def find_wrong_audits(audits: Audits) -> Iterator[str]:
         if document.get("test") != name:
             yield f"audit: expected {name}, audit_{name}.json says {document.get('test')}"
         elif name == CACHING:
-            yield from _wrong_caching(document, audits.phases)
+            yield from _find_wrong_caching(document, audits.phases)
 
 
-def _wrong_caching(document: ResultDocument, phases: Mapping[str, ResultDocument]) -> Iterator[str]:
+def _find_wrong_caching(document: ResultDocument, phases: Mapping[str, ResultDocument]) -> Iterator[str]:
     reference, repeated = phases.get(_REFERENCE), phases.get(_REPEATED)
     if reference is None or repeated is None:
         yield f"audit: audit_{CACHING}.json is there without the results of its phases {_REFERENCE} and {_REPEATED}"
@@ -48,13 +48,13 @@ def _wrong_caching(document: ResultDocument, phases: Mapping[str, ResultDocument
         stated, made = parse_number(document.get(name)), parse_number(phase.get("qps"))
         if stated is None or made is None or abs(stated - made) > made * _NEAR:
             yield f"{name}: audit_{CACHING}.json says {document.get(name)}, its phase measured {phase.get('qps')}"
-    passed = not list(_caching(reference, repeated, document))
+    passed = not list(_judge_caching(reference, repeated, document))
     if bool(document.get("passed")) != passed:
         word = "passed" if document.get("passed") else "failed"
         yield f"passed: audit_{CACHING}.json says {word}, its phases say {'passed' if passed else 'failed'}"
 
 
-def _caching(reference: ResultDocument, repeated: ResultDocument, stated: ResultDocument) -> Iterator[str]:
+def _judge_caching(reference: ResultDocument, repeated: ResultDocument, stated: ResultDocument) -> Iterator[str]:
     """Yield the reasons why the test fails."""
     tolerance = _find_tolerance(reference, stated)
     for name, phase, count in ((_REFERENCE, reference, "ref"), (_REPEATED, repeated, "audit")):

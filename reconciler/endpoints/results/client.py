@@ -123,9 +123,11 @@ def build_client_config(asked: Mapping[str, Any], places: ClientPlaces) -> dict[
     timed = asked["mode"] == PERFORMANCE
     config = _collect_asked(asked)
     config["model_params"] |= {"tokenizer_name": places.tokenizer} if places.tokenizer else {}
-    config["datasets"] = [_performance(asked, places.dataset)]
+    config["datasets"] = [_build_performance(asked, places.dataset)]
     if not timed:
-        scored = _swe_bench(asked, places.service) if asked.get(AGENTIC) else _accuracy(asked, places.accuracy)
+        scored = (
+            _build_swe_bench(asked, places.service) if asked.get(AGENTIC) else _build_accuracy(asked, places.accuracy)
+        )
         config["datasets"].append(scored)
     key = places.key_variable
     config["endpoint_config"] |= {"endpoints": [places.url], **({"api_key": f"${{{key}}}"} if key else {})}
@@ -140,14 +142,14 @@ def find_config_differences(
     elsewhere, so settings that only this project makes are not required."""
     pairs = [
         (path, wanted, config.get_nested(*path))
-        for path, wanted in _leaves(_collect_foreign(asked) if foreign else _collect_asked(asked), ())
+        for path, wanted in _list_leaves(_collect_foreign(asked) if foreign else _collect_asked(asked), ())
     ]
     if asked.get(AGENTIC):
         entry = ResultDocument(find_performance_dataset(config))
-        played = _play(asked)
+        played = _build_conversations(asked)
         if foreign:
             del played["agentic_inference"]["turn_timeout_s"]  # the user's own timeout for an answer
-        pairs += [(("datasets", *path), wanted, entry.get_nested(*path)) for path, wanted in _leaves(played, ())]
+        pairs += [(("datasets", *path), wanted, entry.get_nested(*path)) for path, wanted in _list_leaves(played, ())]
     for path, wanted, found in pairs:
         if not is_same(wanted, found):
             line = config.lines.get(path[-1], 0)
@@ -162,17 +164,17 @@ def find_place_differences(config: ResultDocument, reported: ResultDocument) -> 
     for path in _PLACES:
         wanted, found = reported.get_nested(*path), config.get_nested(*path)
         if wanted is not None and wanted != found:
-            yield f"{'.'.join(path)}: expected {_brief(wanted)}, {CONFIG} says {_brief(found)}"
+            yield f"{'.'.join(path)}: expected {_shorten(wanted)}, {CONFIG} says {_shorten(found)}"
     wanted, found = (_list_datasets(document) for document in (reported, config))
     if wanted != found:
-        yield f"datasets: expected {_brief(wanted)}, {CONFIG} says {_brief(found)}"
+        yield f"datasets: expected {_shorten(wanted)}, {CONFIG} says {_shorten(found)}"
 
 
 def _list_datasets(config: ResultDocument) -> list[tuple[str, ...]]:
     return [tuple(str(entry.get(name)) for name in ("name", "type", "path")) for entry in list_datasets(config)]
 
 
-def _brief(found: object) -> str:
+def _shorten(found: object) -> str:
     return "nothing" if found is None else " ".join(str(found).split())[:160]
 
 
@@ -206,18 +208,18 @@ def _collect_asked(asked: Mapping[str, Any]) -> dict[str, Any]:
         "model_params": {
             "name": asked["harness.model_name"],
             "streaming": "off" if offline else "on",
-            **_below(asked, PARAMETERS),
+            **_collect_below(asked, PARAMETERS),
         },
         "settings": {
-            "runtime": {**seeds, **_whole(bounds)},
+            "runtime": {**seeds, **_select_integers(bounds)},
             "load_pattern": load,
             "client": client,
-            "warmup": _warmup(asked) if timed else {"enabled": False},
-            **_steady_state(asked, timed=timed),
+            "warmup": _build_warmup(asked) if timed else {"enabled": False},
+            **_build_steady_state(asked, timed=timed),
             "service_ready_timeout_s": _PATIENCE,
         },
         "endpoint_config": {"api_type": asked.get("client.api") or "openai"},
-        **(_audit(asked) if timed else {}),
+        **(_build_audit(asked) if timed else {}),
     }
 
 
@@ -239,7 +241,7 @@ def _collect_foreign(asked: Mapping[str, Any]) -> dict[str, Any]:
     return {"model_params": model, "settings": settings, **api}
 
 
-def _warmup(asked: Mapping[str, Any]) -> dict[str, Any]:
+def _build_warmup(asked: Mapping[str, Any]) -> dict[str, Any]:
     """Configure a warm-up. It is salted, since the client uses samples of the performance dataset for it, and it is
     drained, so that no warm-up request is answered during the timed run."""
     count = int(asked.get("client.warmup") or 0)
@@ -249,26 +251,26 @@ def _warmup(asked: Mapping[str, Any]) -> dict[str, Any]:
     return {"enabled": True, "n_requests": count, "salt": True, "drain": True, "warmup_random_seed": seed}
 
 
-def _audit(asked: Mapping[str, Any]) -> dict[str, Any]:
+def _build_audit(asked: Mapping[str, Any]) -> dict[str, Any]:
     """Configure the audit, after performance runs only, with the tolerance of the rules."""
     declared = {name: asked.get(f"client.audit.{name}") for name in _AUDIT}
     if declared["samples"] is None:
         return {}
-    return {"audit": {"test": CACHING, "only": False, **_whole(declared)}}
+    return {"audit": {"test": CACHING, "only": False, **_select_integers(declared)}}
 
 
-def _steady_state(asked: Mapping[str, Any], *, timed: bool) -> dict[str, Any]:
+def _build_steady_state(asked: Mapping[str, Any], *, timed: bool) -> dict[str, Any]:
     """Write these options only if the spec has them: older clients reject them."""
     asked_for = asked.get("client.steady_state")
     return {"steady_state": {"enabled": bool(asked_for)}} if timed and asked_for is not None else {}
 
 
-def _performance(asked: Mapping[str, Any], path: str) -> dict[str, Any]:
+def _build_performance(asked: Mapping[str, Any], path: str) -> dict[str, Any]:
     named = {"name": PERFORMANCE_DATASET, "type": "performance", "path": path}
-    return {**named, **(_play(asked) if asked.get(AGENTIC) else _parser(asked, _COLUMNS))}
+    return {**named, **(_build_conversations(asked) if asked.get(AGENTIC) else _build_parser(asked, _COLUMNS))}
 
 
-def _play(asked: Mapping[str, Any]) -> dict[str, Any]:
+def _build_conversations(asked: Mapping[str, Any]) -> dict[str, Any]:
     """Configure how conversations are played, as the rules for agentic benchmarks require: salted, with the delays of
     their tools, and to the end. ``min_query_count`` counts conversations; by default, one pass covers the dataset."""
     played = {
@@ -280,24 +282,24 @@ def _play(asked: Mapping[str, Any]) -> dict[str, Any]:
     count = asked.get(keys.MIN_QUERY_COUNT) or asked.get(keys.PERFORMANCE_SAMPLE_COUNT)
     return {
         "accuracy_config": {"eval_method": _INLINE},
-        "agentic_inference": {**played, **_whole({"num_trajectories_to_issue": count})},
+        "agentic_inference": {**played, **_select_integers({"num_trajectories_to_issue": count})},
     }
 
 
-def _swe_bench(asked: Mapping[str, Any], service: str) -> dict[str, Any]:
+def _build_swe_bench(asked: Mapping[str, Any], service: str) -> dict[str, Any]:
     """Configure SWE-bench: the service plays as many agents at a time as the point has users, and itself calls the
     endpoint."""
     count = asked.get(keys.ACCURACY_SAMPLE_COUNT) or asked.get("point.least_accuracy_samples")
     extras = {
         "swebench_service_url": service,
-        **_whole({"num_instances": count, "workers": asked["point.concurrency"]}),
-        **_below(asked, EXTRAS),
+        **_select_integers({"num_instances": count, "workers": asked["point.concurrency"]}),
+        **_collect_below(asked, EXTRAS),
     }
     scorer = {"eval_method": "swe_bench_scorer", "num_repeats": 1, "extras": extras}
     return {"name": SWE_BENCH, "type": "accuracy", "accuracy_config": scorer}
 
 
-def _accuracy(asked: Mapping[str, Any], path: str) -> dict[str, Any]:
+def _build_accuracy(asked: Mapping[str, Any], path: str) -> dict[str, Any]:
     names = {"method": "eval_method", "ground_truth": "ground_truth", "extractor": "extractor"}
     declared = {theirs: asked.get(f"client.accuracy.{name}") for name, theirs in names.items()}
     own = {name: value for name, value in declared.items() if value is not None}
@@ -305,17 +307,17 @@ def _accuracy(asked: Mapping[str, Any], path: str) -> dict[str, Any]:
         "name": asked.get("client.accuracy.name") or ACCURACY_DATASET,
         "type": "accuracy",
         "path": path,
-        **_parser(asked, _ACCURACY_COLUMNS),
+        **_build_parser(asked, _ACCURACY_COLUMNS),
         "accuracy_config": {**own, "num_repeats": 1},
     }
 
 
-def _parser(asked: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    columns = _below(asked, prefix)
+def _build_parser(asked: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    columns = _collect_below(asked, prefix)
     return {"parser": columns} if columns else {}
 
 
-def _below(asked: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+def _collect_below(asked: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     """Nest a name with a dot below its group, such as chat_template_kwargs.preserve_thinking."""
     found: dict[str, Any] = {}
     for name in sorted(name for name in asked if name.startswith(prefix)):
@@ -323,25 +325,25 @@ def _below(asked: Mapping[str, Any], prefix: str) -> dict[str, Any]:
         place = found
         for group in groups:
             place = place.setdefault(group, {})
-        place[own] = _plain(asked[name])
+        place[own] = _convert_decimal(asked[name])
     return found
 
 
-def _plain(value: Any) -> Any:
+def _convert_decimal(value: Any) -> Any:
     """Convert decimals, which a spec stores as text, to the numbers that the client reads."""
     if not isinstance(value, str) or not _NUMBER.fullmatch(value):
         return value
     return float(value) if "." in value else int(value)
 
 
-def _whole(values: Mapping[str, Any]) -> dict[str, int]:
+def _select_integers(values: Mapping[str, Any]) -> dict[str, int]:
     return {name: int(value) for name, value in values.items() if value is not None}
 
 
-def _leaves(group: Mapping[str, Any], above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+def _list_leaves(group: Mapping[str, Any], above: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
     for name, value in group.items():
         if isinstance(value, Mapping):
-            yield from _leaves(value, (*above, name))
+            yield from _list_leaves(value, (*above, name))
         else:
             yield (*above, name), value
 

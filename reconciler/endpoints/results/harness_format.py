@@ -53,37 +53,37 @@ SHOWN = ShownFiles(performance=(RESULT_SUMMARY,), accuracy=(ACCURACY_RESULTS,), 
 JUDGED: tuple[str, ...] = (RESULT_SUMMARY, f"{AUDIT}/*")
 
 
-def read_left(folder: Path) -> Results:
-    """Read a folder whose files have the names of a record's artifacts. Raises ValueError like ``parse_left``."""
+def read_results(folder: Path) -> Results:
+    """Read a folder whose files have the names of a record's artifacts. Raises ValueError like ``parse_results``."""
     paths = (folder / name for name in (CONFIG, RESULT_SUMMARY, ACCURACY_RESULTS))
     found = [*(path for path in paths if path.is_file()), *(folder / AUDIT).rglob("*.json")]
     try:
-        return parse_left({path.relative_to(folder).as_posix(): read_regular(path) for path in found})
+        return parse_results({path.relative_to(folder).as_posix(): read_regular(path) for path in found})
     except OSError as error:
         refuse_storage_error(error, folder)
         raise ValueError(f"{error.filename}: {error.strerror}") from error
 
 
-def parse_left(files: Mapping[str, bytes]) -> Results:
+def parse_results(files: Mapping[str, bytes]) -> Results:
     """Parse ``files``, artifacts by name. Raises ValueError that names a file that is missing or cannot be read."""
     if CONFIG not in files:
         raise ValueError(f"there is no {CONFIG}")
     names = (CONFIG, RESULT_SUMMARY, ACCURACY_RESULTS)
-    config, summary, scores = (_document(name, files[name]) if name in files else None for name in names)
+    config, summary, scores = (_parse_document(name, files[name]) if name in files else None for name in names)
     assert config is not None
     return Results(config, summary, scores, parse_audits(files))
 
 
 def parse_audits(files: Mapping[str, bytes]) -> Audits:
-    """Parse the tests among ``files``, artifacts by name. Raises ValueError like ``parse_left``."""
+    """Parse the tests among ``files``, artifacts by name. Raises ValueError like ``parse_results``."""
     audits = ((name, data) for name, data in files.items() if name.startswith(f"{AUDIT}/") and name.endswith(".json"))
-    named = {PurePosixPath(name): _document(name, data) for name, data in audits}
+    named = {PurePosixPath(name): _parse_document(name, data) for name, data in audits}
     stated = {n.stem.removeprefix("audit_"): d for n, d in named.items() if n.name.startswith("audit_")}
     phases = {n.parts[1]: d for n, d in named.items() if n.name == RESULT_SUMMARY and len(n.parts) > 2}
     return Audits(stated, phases)
 
 
-def _document(name: str, data: bytes) -> ResultDocument:
+def _parse_document(name: str, data: bytes) -> ResultDocument:
     try:
         return parse_yaml_mapping(data) if name == CONFIG else parse_json_object(data)
     except (ValueError, RecursionError) as error:
@@ -111,12 +111,12 @@ def measure_results(left: Results, rules: RuleContext, min_duration: int) -> Rec
     assert rules.endpoints is not None
     values = measure_performance(summary, rules.metric, rules.endpoints.limits, min_duration)
     reasons = [*values["reasons"], *find_missing_audits(audits, rules.endpoints.audits)]
-    reasons += _output_length(summary, rules.endpoints.mean_tokens)
+    reasons += _check_output_length(summary, rules.endpoints.mean_tokens)
     found = {"audits": collect_audit_values(audits)} if audits.stated else {}
     return {**values, "reasons": reasons, "validity": "INVALID" if reasons else "VALID", **found}
 
 
-def _output_length(summary: ResultDocument, bounds: tuple[Decimal, Decimal] | None) -> Iterator[str]:
+def _check_output_length(summary: ResultDocument, bounds: tuple[Decimal, Decimal] | None) -> Iterator[str]:
     if bounds is None:
         return
     least, most = bounds
@@ -168,7 +168,7 @@ def list_asked(mode: str, scenario: str, declared: Container[str]) -> tuple[str,
 
 def judge_run(run: RunFiles) -> AttemptVerdict:
     try:
-        left = read_left(run.output)
+        left = read_results(run.output)
     except ValueError as error:
         return AttemptVerdict({}, f"the run wrote no readable results: {error}", "backend", "see the command's log")
     differing = find_other_results(left, run.inputs)
@@ -182,7 +182,7 @@ def judge_run(run: RunFiles) -> AttemptVerdict:
 
 def judge_score(_: Path, run: Path, rules: RuleContext, __: RecordValues) -> AttemptVerdict:
     try:
-        return AttemptVerdict(score_results(read_left(run), rules))
+        return AttemptVerdict(score_results(read_results(run), rules))
     except ValueError as error:
         return AttemptVerdict({}, f"{ACCURACY_RESULTS} is not a score: {error}", "backend", "repeat the accuracy run")
 
@@ -206,7 +206,7 @@ def judge_kept(kept: Kept) -> Iterator[LogFinding]:
 def read_summary(kept: Kept) -> tuple[ResultDocument, Audits]:
     """Read the summary and the tests. Raises ValueError that names a file that cannot be read."""
     files = {name: read_regular(path) for name, path in kept.files.items() if name.endswith(".json")}
-    return _document(RESULT_SUMMARY, files[RESULT_SUMMARY]), parse_audits(files)
+    return _parse_document(RESULT_SUMMARY, files[RESULT_SUMMARY]), parse_audits(files)
 
 
 def find_excess_time(summary: ResultDocument, kept: Kept) -> Iterator[LogFinding]:
@@ -243,7 +243,7 @@ def recheck_run(
     own = RESULT_SUMMARY if timed else ACCURACY_RESULTS
     if lost := tuple(file for file in (CONFIG, own) if file not in files):
         return Recheck(own, missing=lost)
-    left = parse_left(files)
+    left = parse_results(files)
     summary = left.summary
     own_wrong = find_wrong_results(summary, left.audits) if timed and summary is not None else ()
     return Recheck(
@@ -258,4 +258,4 @@ def recheck_run(
 def recheck_score(_: Mapping[str, bytes], run: Mapping[str, bytes], rules: RuleContext) -> Recheck:
     if ACCURACY_RESULTS not in run:
         return Recheck(ACCURACY_RESULTS, missing=(ACCURACY_RESULTS,))
-    return Recheck(ACCURACY_RESULTS, values=score_results(parse_left(run), rules))
+    return Recheck(ACCURACY_RESULTS, values=score_results(parse_results(run), rules))

@@ -100,25 +100,25 @@ def find_differences(results: Results, asked: Mapping[str, object]) -> Iterator[
     that did not end. ``asked``: identity inputs of the run, in the units of specs (ms)."""
     config, scenario, mode = results.config, str(asked["scenario"]), str(asked["mode"])
     if scenario not in list_scenarios(config):
-        kind = f"type {_shown(config.get('type'))}"
+        kind = f"type {_show_field(config.get('type'))}"
         pattern = config.get_nested("settings", "load_pattern", "type")
-        kind += f" with load pattern {_shown(pattern)}" if pattern is not None else ""
+        kind += f" with load pattern {_show_field(pattern)}" if pattern is not None else ""
         yield FieldDifference("scenario", scenario, kind, CONFIG, config.lines.get("type", 0))
-    yield from _mode(results, mode)
+    yield from _compare_mode(results, mode)
     name, model = config.get_nested("model_params", "name"), str(asked.get("harness.model_name", ""))
     if model and name != model:
-        yield FieldDifference("model", model, _shown(name), CONFIG, config.lines.get("name", 0))
-    yield from _settings(config, asked)
+        yield FieldDifference("model", model, _show_field(name), CONFIG, config.lines.get("name", 0))
+    yield from _compare_settings(config, asked)
     count = asked.get(keys.ACCURACY_SAMPLE_COUNT)
     if mode == "accuracy" and count is not None and results.scores is not None:
         found = read_sample_count(results.scores)
         if found != count:
-            yield FieldDifference(keys.ACCURACY_SAMPLE_COUNT, str(count), _shown(found), ACCURACY_RESULTS)
+            yield FieldDifference(keys.ACCURACY_SAMPLE_COUNT, str(count), _show_field(found), ACCURACY_RESULTS)
     if results.summary is not None and mode == "performance":
-        yield from _ended(results.summary)
+        yield from _check_end(results.summary)
 
 
-def _mode(results: Results, mode: str) -> Iterator[FieldDifference]:
+def _compare_mode(results: Results, mode: str) -> Iterator[FieldDifference]:
     if mode == "performance":
         summary = results.summary
         if summary is None or not parse_number(summary.get("n_samples_issued")):
@@ -128,21 +128,21 @@ def _mode(results: Results, mode: str) -> Iterator[FieldDifference]:
         yield FieldDifference("mode", "accuracy", "no score of an accuracy dataset", ACCURACY_RESULTS)
 
 
-def _settings(config: ResultDocument, asked: Mapping[str, object]) -> Iterator[FieldDifference]:
+def _compare_settings(config: ResultDocument, asked: Mapping[str, object]) -> Iterator[FieldDifference]:
     """Compare rates, durations and counts in performance runs only; the round's seeds in both."""
     for name, path in _PATHS.items():
         value, found = asked.get(name), config.get_nested(*path)
         if value is not None and parse_number(found) != Decimal(str(value)):
-            yield FieldDifference(name, str(value), _shown(found), CONFIG, config.lines.get(path[-1], 0))
+            yield FieldDifference(name, str(value), _show_field(found), CONFIG, config.lines.get(path[-1], 0))
 
 
-def _ended(summary: ResultDocument) -> Iterator[FieldDifference]:
+def _check_end(summary: ResultDocument) -> Iterator[FieldDifference]:
     if summary.get("complete") is False or summary.get("state") not in (None, "complete"):
-        state = _shown(summary.get("state"))
+        state = _show_field(summary.get("state"))
         yield FieldDifference("end", "a run that came to its end", state, RESULT_SUMMARY, summary.lines.get("state", 0))
     took = parse_number(summary.get("duration_ns"))
     if not took or took < 0:
-        yield FieldDifference("duration", "a duration", _shown(summary.get("duration_ns")), RESULT_SUMMARY)
+        yield FieldDifference("duration", "a duration", _show_field(summary.get("duration_ns")), RESULT_SUMMARY)
 
 
 def find_excess_duration(summary: ResultDocument, seconds: float) -> Iterator[FieldDifference]:
@@ -161,7 +161,7 @@ def find_lost_samples(summary: ResultDocument) -> Iterator[FieldDifference]:
     issued, done, lost = (parse_number(summary.get(f"n_samples_{n}")) for n in ("issued", "completed", "failed"))
     if issued is not None and (done is None or done + (lost or 0) != issued):
         line = summary.lines.get("n_samples_completed", 0)
-        found = f"{_shown(done)} completed and {_shown(lost)} failed"
+        found = f"{_show_field(done)} completed and {_show_field(lost)} failed"
         yield FieldDifference("samples", f"the {issued} that were issued", found, RESULT_SUMMARY, line)
 
 
@@ -296,5 +296,5 @@ def measure_performance(
     }
 
 
-def _shown(found: Any) -> str:
+def _show_field(found: Any) -> str:
     return "nothing" if found is None else " ".join(str(found).split())[:80]

@@ -23,8 +23,8 @@ from reconciler.endpoints.results.harness_format import (
 )
 from reconciler.endpoints.results.harness_format import find_missing as find_missing
 from reconciler.endpoints.results.harness_format import list_kept_answers as list_kept_answers
-from reconciler.endpoints.rules.curve_rules import CurveRules, load_endpoints_rules
-from reconciler.endpoints.rules.event_log import LoggedRun, find_unstated, parse_events
+from reconciler.endpoints.rules.curve_rules import load_endpoints_rules
+from reconciler.endpoints.rules.event_log import LoggedRun, find_wrong_summary, parse_events
 from reconciler.endpoints.rules.judge import (
     AgenticBars,
     PointFinding,
@@ -35,7 +35,7 @@ from reconciler.endpoints.rules.judge import (
     judge_point,
 )
 from reconciler.endpoints.rules.point import AGENTIC_PATTERN, OFFLINE_PATTERN, MeasuredPoint
-from reconciler.endpoints.rules.regions import Regions, compute_regions
+from reconciler.endpoints.rules.regions import compute_regions
 from reconciler.endpoints.rules.results import UnreadablePointError, parse_point, parse_scores
 from reconciler.loadgen import keys
 from reconciler.loadgen.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
@@ -112,7 +112,7 @@ def _refuse(differing: Sequence[str]) -> AttemptVerdict:
 def _find_moved(files: Mapping[str, bytes], earlier: Path) -> Iterator[str]:
     """Find results that were copied from another run: the client records its own folder."""
     if earlier.is_file():
-        yield from find_place_differences(_config(files), parse_json_object(read_regular(earlier)))
+        yield from find_place_differences(_parse_config(files), parse_json_object(read_regular(earlier)))
 
 
 def _read_events(path: Path) -> LoggedRun:
@@ -144,7 +144,7 @@ def find_other_point(
 ) -> Iterator[str]:
     """Yield every field in which the results differ from those of the requested run. ``foreign``: it was made
     elsewhere. Raises ValueError or UnreadablePointError for unreadable files."""
-    config = _config(files)
+    config = _parse_config(files)
     yield from find_config_differences(config, inputs, foreign=foreign)
     if inputs["mode"] == PERFORMANCE:
         yield from find_differences(
@@ -173,7 +173,7 @@ def _count_scored(data: bytes) -> Decimal | None:
     return stated if stated is not None else Decimal(issued) if issued else None
 
 
-def _config(files: Mapping[str, bytes]) -> ResultDocument:
+def _parse_config(files: Mapping[str, bytes]) -> ResultDocument:
     if CONFIG not in files:
         raise ValueError(f"there is no {CONFIG}")
     return parse_yaml_mapping(files[CONFIG])
@@ -231,19 +231,15 @@ def _find_shortcomings(
     least = int(str(inputs.get("point.least_duration") or 0)) // _MILLISECONDS
     timed = replace(rules.shorten(least), rehearsal=rehearsal)
     size = int(str(inputs.get(keys.PERFORMANCE_SAMPLE_COUNT) or 0))
-    yield from judge_point(point, timed, _regions_around(point.concurrency, rules), dataset_size=size)
+    # The regions of any curve that contains the point serve for every curve: all have the same duration here.
+    c_max = max(point.concurrency, rules.values.least_max_concurrency)
+    regions = compute_regions(c_max, min(point.concurrency, rules.values.most_ultra_low_concurrency), rules)
+    yield from judge_point(point, timed, regions, dataset_size=size)
     if inputs.get(AGENTIC):
         names = ("point.least_inline", "point.least_turn_tokens", "point.most_turn_tokens")
         inline, least_tokens, most_tokens = (parse_decimal(inputs.get(name)) for name in names)
         tokens = (least_tokens, most_tokens) if least_tokens is not None and most_tokens is not None else None
         yield from judge_agentic(point, AgenticBars(inline, tokens))
-
-
-def _regions_around(concurrency: int, rules: CurveRules) -> Regions:
-    """Return the regions of any curve that contains the point. They serve for every curve, because all regions have the
-    same duration here."""
-    c_max = max(concurrency, rules.values.least_max_concurrency)
-    return compute_regions(c_max, min(concurrency, rules.values.most_ultra_low_concurrency), rules)
 
 
 def _describe(point: MeasuredPoint) -> dict[str, object]:
@@ -259,7 +255,7 @@ def _describe(point: MeasuredPoint) -> dict[str, object]:
 def judge_score(_: Path, run: Path, rules: RuleContext, __: RecordValues) -> AttemptVerdict:
     path = run / ACCURACY_RESULTS
     try:
-        return AttemptVerdict(_score(path.read_bytes(), rules))
+        return AttemptVerdict(_score_run(path.read_bytes(), rules))
     except OSError as error:
         refuse_storage_error(error, path)
         return AttemptVerdict({}, f"{ACCURACY_RESULTS} cannot be read: {error}", "backend", "repeat the accuracy run")
@@ -267,20 +263,17 @@ def judge_score(_: Path, run: Path, rules: RuleContext, __: RecordValues) -> Att
         return AttemptVerdict({}, f"{ACCURACY_RESULTS} is not a score: {error}", "backend", "repeat the accuracy run")
 
 
-def _score(data: bytes, rules: RuleContext) -> RecordValues:
+def _score_run(data: bytes, rules: RuleContext) -> RecordValues:
     """Score a run. A metric of the benchmark for which the client has no score counts as not met."""
-    results = _in_percent(parse_json_object(data), rules.bars)
+    results = _convert_to_percent(parse_json_object(data), rules.bars)
     values = judge_accuracy_scores(results, list(rules.bars), single=True, binds=rules.bars_bind)
     whole = len(values["bars"]) == len(rules.bars) or not rules.bars_bind
-    return {**values, "samples": _show_count(data), "accuracy_met": values["accuracy_met"] and whole}
-
-
-def _show_count(data: bytes) -> str | None:
     counted = _count_scored(data)
-    return None if counted is None else show_plain(counted)
+    samples = None if counted is None else show_plain(counted)
+    return {**values, "samples": samples, "accuracy_met": values["accuracy_met"] and whole}
 
 
-def _in_percent(results: ResultDocument, bars: Iterable[Bar]) -> ResultDocument:
+def _convert_to_percent(results: ResultDocument, bars: Iterable[Bar]) -> ResultDocument:
     """Convert the client's scores from shares to percent, the unit of the bars (checker: accuracy-gate)."""
     scores = results.get("accuracy_scores")
     if not isinstance(scores, list) or not any(bar.least is not None and bar.least > 1 for bar in bars):
@@ -305,7 +298,7 @@ def judge_kept(kept: Kept) -> Iterator[LogFinding]:
     yield from find_excess_time(summary, kept)
     if EVENTS in kept.files and CONFIG in kept.files:
         files = {name: read_regular(kept.files[name]) for name in (CONFIG, RESULT_SUMMARY)}
-        for text in find_unstated(_read_events(kept.files[EVENTS]), _parse(files, kept.inputs)):
+        for text in find_wrong_summary(_read_events(kept.files[EVENTS]), _parse(files, kept.inputs)):
             yield LogFinding("summary.events", text, RESULT_SUMMARY)
 
 
@@ -342,4 +335,4 @@ def recheck_run(
 def recheck_score(_: Mapping[str, bytes], run: Mapping[str, bytes], rules: RuleContext) -> Recheck:
     if ACCURACY_RESULTS not in run:
         return Recheck(ACCURACY_RESULTS, missing=(ACCURACY_RESULTS,))
-    return Recheck(ACCURACY_RESULTS, values=_score(run[ACCURACY_RESULTS], rules))
+    return Recheck(ACCURACY_RESULTS, values=_score_run(run[ACCURACY_RESULTS], rules))

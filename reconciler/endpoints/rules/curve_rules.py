@@ -238,7 +238,7 @@ def parse_endpoints_rules(data: bytes) -> CurveRules:
     document = parse_yaml_mapping(data).values
     try:
         values = convert({name: entry["value"] for name, entry in document["rules"].items()}, RuleValues)
-        benchmarks = {name: _benchmark(name, entry) for name, entry in document["benchmarks"].items()}
+        benchmarks = {name: _parse_benchmark(name, entry) for name, entry in document["benchmarks"].items()}
     except ValidationError as error:
         raise ReconcilerError(f"rules: {error}", fix="use the fields of RuleValues and RuledBenchmark") from error
     return CurveRules(
@@ -251,7 +251,7 @@ def parse_endpoints_rules(data: bytes) -> CurveRules:
     )
 
 
-def _benchmark(name: str, entry: Mapping[str, Any]) -> RuledBenchmark:
+def _parse_benchmark(name: str, entry: Mapping[str, Any]) -> RuledBenchmark:
     accuracy = {metric: (*bounds, None)[:2] for metric, bounds in entry.get("accuracy", {}).items()}
     return convert({**entry, "name": name, "accuracy": accuracy}, RuledBenchmark)
 
@@ -331,7 +331,7 @@ def load_endpoints_ruleset(name: str) -> Ruleset:
             round=name,
             tables={},
             tables_ruled=RuledValue({}, ("policy",)),
-            levels={"": (_bars(benchmark), general)},
+            levels={"": (_collect_bars(benchmark), general)},
         )
         for benchmark in rules.benchmarks.values()
     }
@@ -348,7 +348,7 @@ def load_endpoints_ruleset(name: str) -> Ruleset:
     )
 
 
-def _bars(benchmark: RuledBenchmark) -> Fields:
+def _collect_bars(benchmark: RuledBenchmark) -> Fields:
     """Return the accuracy limits for the client's scores."""
     found: dict[str, RuledValue] = {}
     for metric, (least, most) in benchmark.accuracy.items():

@@ -100,23 +100,23 @@ def _note(request: LoggedRequest, kind: str, at: int, event: Mapping[str, Any]) 
     elif kind.startswith(_FAILED):
         request.failed = True
     elif kind == _DONE and not request.done:
-        request.done, request.size = at, sum(len(text.encode()) for text in _texts(event.get("data")))
+        request.done, request.size = at, sum(len(text.encode()) for text in _list_texts(event.get("data")))
         return 1
     return 0
 
 
-def _texts(found: object) -> Iterator[str]:
+def _list_texts(found: object) -> Iterator[str]:
     if isinstance(found, str):
         yield found
     elif isinstance(found, list):
         for part in found:
-            yield from _texts(part)
+            yield from _list_texts(part)
     elif isinstance(found, dict):
         for part in found.values():
-            yield from _texts(part)
+            yield from _list_texts(part)
 
 
-def find_unstated(run: LoggedRun, point: MeasuredPoint) -> Iterator[str]:
+def find_wrong_summary(run: LoggedRun, point: MeasuredPoint) -> Iterator[str]:
     """Yield the contradictions between a summary and the events of the same run."""
     if len(run.requests) != point.issued:
         yield f"samples issued: expected {len(run.requests)}, as events.jsonl shows, the summary says {point.issued}"

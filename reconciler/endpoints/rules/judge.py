@@ -29,20 +29,20 @@ def find_impossible_figures(point: MeasuredPoint, *, turns: bool) -> Iterator[st
     """Yield the contradictions between a point's figures. ``turns``: latencies are of conversation turns, several per
     sample."""
     for name, found in (("ttft", point.ttft), ("tpot", point.tpot), ("latency", point.latency)):
-        yield from _order(name, found)
+        yield from _check_order(name, found)
     if not turns:
-        yield from _count(point)
-        yield from _overlap(point)
+        yield from _check_totals(point)
+        yield from _check_overlap(point)
 
 
-def _order(name: str, found: Distribution) -> Iterator[str]:
+def _check_order(name: str, found: Distribution) -> Iterator[str]:
     ranked = [(f"percentile {percent:f}", value) for percent, value in sorted(found.percentiles.items())]
     ends = [[(word, end)] if end is not None else [] for word, end in (("min", found.least), ("max", found.most))]
     for (low, less), (high, more) in pairwise([*ends[0], *ranked, *ends[1]]):
         if more < less:
             yield f"{name}: {high} is {more:f}, and {low} is {less:f}"
             return
-    yield from _place_median(name, found)
+    yield from _check_median(name, found)
     if found.mean is None:
         return
     room = abs(found.mean) * _ROUNDING
@@ -52,7 +52,7 @@ def _order(name: str, found: Distribution) -> Iterator[str]:
         yield f"{name}: the mean is {found.mean:f}, and the most {found.most:f}"
 
 
-def _place_median(name: str, found: Distribution) -> Iterator[str]:
+def _check_median(name: str, found: Distribution) -> Iterator[str]:
     """Check that the median lies between the adjacent percentiles, which may be rounded differently."""
     below = [value for percent, value in found.percentiles.items() if percent < _HALF]
     above = [value for percent, value in found.percentiles.items() if percent > _HALF]
@@ -64,7 +64,7 @@ def _place_median(name: str, found: Distribution) -> Iterator[str]:
         yield f"{name}: the median is {found.median:f}, and the percentiles around it {least} and {most}"
 
 
-def _count(point: MeasuredPoint) -> Iterator[str]:
+def _check_totals(point: MeasuredPoint) -> Iterator[str]:
     """Compare the counts with total / mean of the latencies, which is the number of completed samples. At most that
     many samples can have a TTFT or TPOT."""
     for name, found in (("ttft", point.ttft), ("tpot", point.tpot)):
@@ -81,7 +81,7 @@ def _count(point: MeasuredPoint) -> Iterator[str]:
         yield f"latency: total by avg are {counted:.6g} samples, and {point.completed} were completed"
 
 
-def _overlap(point: MeasuredPoint) -> Iterator[str]:
+def _check_overlap(point: MeasuredPoint) -> Iterator[str]:
     """Check that the total latency fits into the run: each user sends one request at a time."""
     if point.is_offline or not point.duration_ns:
         return
@@ -132,9 +132,12 @@ def judge_point(
     point: MeasuredPoint, rules: CurveRules, regions: Regions, *, dataset_size: int = 0
 ) -> tuple[PointFinding, ...]:
     """Judge one point by all rules. ``dataset_size``: 0 if unknown."""
-    checks = (_ended, _pattern, _place, _span, _steadiness, _metrics, _figures, _streamed, _warmed)
+    checks = (
+        *(_check_end, _check_pattern, _check_place, _check_duration, _check_steadiness),
+        *(_check_metrics, _check_figures, _check_streaming, _check_warmup),
+    )
     found = [finding for check in checks for finding in check(point, rules, regions)]
-    return (*found, *_counts(point, rules, dataset_size))
+    return (*found, *_check_counts(point, rules, dataset_size))
 
 
 def judge_logged(
@@ -148,17 +151,17 @@ def judge_logged(
     sustained = 0 if point.is_agentic else min(point.concurrency, len(logged.requests))
     if not sustained <= logged.peak <= point.concurrency:
         text = f"at most {logged.peak} requests were under way at a time; the point is of {point.concurrency}"
-        yield _invalid("concurrency-sustained", text)
+        yield _reject("concurrency-sustained", text)
     passes = () if point.is_agentic else roll_up(logged, dataset_size)
     if not passes:
         return
     if point.window is not None:
         false = find_false_claims(point.window, passes, dataset_size, rules)
-        yield from (_invalid("steady-state-consistency", f"the client reports {text}") for text in false)
+        yield from (_reject("steady-state-consistency", f"the client reports {text}") for text in false)
         return
     found = find_window(passes, least_seconds, rules)
     shown = "none" if not found.found else f"{found.seconds} s from super-pass {found.first} to {found.last}"
-    yield _warning("steady-state-basis", f"looked for in the run's events, the steady state is {shown}")
+    yield _warn("steady-state-basis", f"looked for in the run's events, the steady state is {shown}")
 
 
 class AgenticBars(Struct, frozen=True):
@@ -174,17 +177,17 @@ def judge_agentic(point: MeasuredPoint, bars: AgenticBars) -> Iterator[PointFind
     score = next((score for score in point.accuracy if score.inline), None)
     share = score.scores.get("score") if score is not None else None
     if share is None:
-        yield _invalid("agentic-accuracy-inline", "the client wrote no score of the performance run")
+        yield _reject("agentic-accuracy-inline", "the client wrote no score of the performance run")
     elif bars.inline is not None and share * 100 < bars.inline:
-        yield _invalid("agentic-accuracy-inline", f"inline accuracy {share * 100:.2f}, at least {bars.inline}")
+        yield _reject("agentic-accuracy-inline", f"inline accuracy {share * 100:.2f}, at least {bars.inline}")
     if bars.tokens is not None and point.turn_tokens is None:
         text = "the client states no output_sequence_lengths_full_run, by which tokens of a turn are judged"
-        yield _warning("agentic-osl-range", text)
+        yield _warn("agentic-osl-range", text)
     elif bars.tokens is not None and point.turn_tokens is not None:
         least, most = bars.tokens
         if not least <= point.turn_tokens <= most:
             text = f"{point.turn_tokens:.1f} output tokens a turn, between {least} and {most} are required"
-            yield _invalid("agentic-osl-range", text)
+            yield _reject("agentic-osl-range", text)
 
 
 def classify_window(window: SteadyWindow, least_seconds: int, rules: CurveRules) -> tuple[str, str]:
@@ -216,90 +219,90 @@ def find_least_seconds(point: MeasuredPoint, rules: CurveRules, regions: Regions
     return rules.find_least_seconds(regions.find(point.concurrency), point.concurrency, agentic=point.is_agentic)
 
 
-def _invalid(rule: str, text: str) -> PointFinding:
+def _reject(rule: str, text: str) -> PointFinding:
     return PointFinding(rule, PointSeverity.INVALID, text)
 
 
-def _warning(rule: str, text: str) -> PointFinding:
+def _warn(rule: str, text: str) -> PointFinding:
     return PointFinding(rule, PointSeverity.WARNING, text)
 
 
-def _ended(point: MeasuredPoint, rules: CurveRules, _: Regions) -> Iterator[PointFinding]:
+def _check_end(point: MeasuredPoint, rules: CurveRules, _: Regions) -> Iterator[PointFinding]:
     if not point.finished:
-        yield _invalid("run-complete", "the run did not come to its end")
+        yield _reject("run-complete", "the run did not come to its end")
     if point.issued and point.completed + point.failed != point.issued:
         counted = f"{point.completed} completed and {point.failed} failed of {point.issued} issued"
-        yield _invalid("metric-consistency-accounting", counted)
+        yield _reject("metric-consistency-accounting", counted)
     if point.failed > rules.values.failed_samples_allowed:
-        yield _invalid("failed-samples", f"{show_count(point.failed, 'sample')} failed")
+        yield _reject("failed-samples", f"{show_count(point.failed, 'sample')} failed")
 
 
-def _pattern(point: MeasuredPoint, rules: CurveRules, _: Regions) -> Iterator[PointFinding]:
+def _check_pattern(point: MeasuredPoint, rules: CurveRules, _: Regions) -> Iterator[PointFinding]:
     allowed = (*rules.values.load_patterns, rules.values.offline_load_pattern)
     if point.load_pattern not in allowed:
         text = f"load pattern {point.load_pattern or 'unknown'}; a curve has {', '.join(allowed)}"
-        yield _invalid("load-pattern", text)
+        yield _reject("load-pattern", text)
 
 
-def _place(point: MeasuredPoint, _: CurveRules, regions: Regions) -> Iterator[PointFinding]:
+def _check_place(point: MeasuredPoint, _: CurveRules, regions: Regions) -> Iterator[PointFinding]:
     if not point.is_offline and not regions.find(point.concurrency):
         end = regions.regions[-1].last
-        yield _invalid(
+        yield _reject(
             "concurrency-in-range", f"concurrency {point.concurrency} is beyond {end}, 10 % above the maximum"
         )
 
 
-def _span(point: MeasuredPoint, rules: CurveRules, regions: Regions) -> Iterator[PointFinding]:
+def _check_duration(point: MeasuredPoint, rules: CurveRules, regions: Regions) -> Iterator[PointFinding]:
     """Check the duration of the run and of its steady-state window, if there is one."""
     least = find_least_seconds(point, rules, regions)
     spanned = point.window.seconds if point.window is not None else None
     if point.seconds < least:
-        yield _invalid("point-duration", f"the run took {point.seconds:.1f} s, its region needs {least} s")
+        yield _reject("point-duration", f"the run took {point.seconds:.1f} s, its region needs {least} s")
     elif spanned is not None and spanned < least:
         text = f"the steady-state window spans {spanned:.1f} s, its region needs {least} s"
-        yield _warning("point-duration", text)
+        yield _warn("point-duration", text)
 
 
-def _steadiness(point: MeasuredPoint, rules: CurveRules, regions: Regions) -> Iterator[PointFinding]:
+def _check_steadiness(point: MeasuredPoint, rules: CurveRules, regions: Regions) -> Iterator[PointFinding]:
     if point.is_offline:
         return
     if point.window is None:
-        yield _warning("steady-state-basis", "the client found no steady-state window: whole-run metrics are official")
+        yield _warn("steady-state-basis", "the client found no steady-state window: whole-run metrics are official")
         return
     status, verdict = classify_window(point.window, find_least_seconds(point, rules, regions), rules)
     if status != WINDOWABLE:
-        yield _warning("steady-state-basis", f"status {status}, verdict {verdict}: whole-run metrics are official")
+        yield _warn("steady-state-basis", f"status {status}, verdict {verdict}: whole-run metrics are official")
 
 
-def _metrics(point: MeasuredPoint, _: CurveRules, __: Regions) -> Iterator[PointFinding]:
+def _check_metrics(point: MeasuredPoint, _: CurveRules, __: Regions) -> Iterator[PointFinding]:
     if point.output_tokens <= 0:
-        yield _invalid("metric-consistency-output-tokens", "no output token was counted")
-    tpot = point.tpot.at(90)
+        yield _reject("metric-consistency-output-tokens", "no output token was counted")
+    tpot = point.tpot.get_percentile(90)
     if not point.is_offline and (tpot is None or tpot <= 0):
-        yield _invalid("metric-consistency-tpot-p90", "TPOT has no 90th percentile above 0")
+        yield _reject("metric-consistency-tpot-p90", "TPOT has no 90th percentile above 0")
 
 
-def _figures(point: MeasuredPoint, _: CurveRules, __: Regions) -> Iterator[PointFinding]:
+def _check_figures(point: MeasuredPoint, _: CurveRules, __: Regions) -> Iterator[PointFinding]:
     for text in find_impossible_figures(point, turns=point.is_agentic):
-        yield _invalid("figures-possible", text)
+        yield _reject("figures-possible", text)
 
 
-def _streamed(point: MeasuredPoint, rules: CurveRules, _: Regions) -> Iterator[PointFinding]:
+def _check_streaming(point: MeasuredPoint, rules: CurveRules, _: Regions) -> Iterator[PointFinding]:
     if rules.values.streaming and not point.is_offline and not point.streaming:
-        yield _invalid("streaming-config", "responses were not streamed (model_params.streaming)")
+        yield _reject("streaming-config", "responses were not streamed (model_params.streaming)")
 
 
-def _warmed(point: MeasuredPoint, rules: CurveRules, _: Regions) -> Iterator[PointFinding]:
+def _check_warmup(point: MeasuredPoint, rules: CurveRules, _: Regions) -> Iterator[PointFinding]:
     """Check the salt of the warm-up, since the client warms up with the performance dataset."""
     if point.warmup is not None and not point.warmup.salt and rules.values.warmup_from_performance_dataset_needs_salt:
-        yield _invalid("warmup-salt", "the client warmed up with the performance dataset, and without salt")
+        yield _reject("warmup-salt", "the client warmed up with the performance dataset, and without salt")
 
 
-def _counts(point: MeasuredPoint, rules: CurveRules, dataset_size: int) -> Iterator[PointFinding]:
+def _check_counts(point: MeasuredPoint, rules: CurveRules, dataset_size: int) -> Iterator[PointFinding]:
     if point.is_agentic:  # its samples are turns
         if dataset_size and point.trajectories % dataset_size and rules.values.whole_passes:
             text = f"{point.trajectories} conversations, and the dataset has {dataset_size}; only whole passes count"
-            yield _invalid("whole-passes", text)
+            yield _reject("whole-passes", text)
         return
     least: Mapping[str, int] = rules.values.least_queries
     # The client's dataset names may end with two colons and a preset's name.
@@ -307,8 +310,8 @@ def _counts(point: MeasuredPoint, rules: CurveRules, dataset_size: int) -> Itera
     if rules.rehearsal:
         needed = dataset_size
     if point.completed < needed:
-        yield _invalid("min-query-count", f"{point.completed} samples completed, one pass has {needed}")
+        yield _reject("min-query-count", f"{point.completed} samples completed, one pass has {needed}")
     if dataset_size and point.issued % dataset_size and rules.values.whole_passes:
         passes = Decimal(point.issued) / dataset_size
         text = f"{point.issued} samples issued are {passes:.2f} passes over {dataset_size}; only whole passes count"
-        yield _invalid("whole-passes", text)
+        yield _reject("whole-passes", text)

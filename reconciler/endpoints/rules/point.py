@@ -24,7 +24,7 @@ class Distribution(Struct, frozen=True):
     most: Decimal | None = None
     median: Decimal | None = None
 
-    def at(self, percent: int) -> Decimal | None:
+    def get_percentile(self, percent: int) -> Decimal | None:
         return self.percentiles.get(Decimal(percent))
 
 
@@ -130,12 +130,12 @@ class MeasuredPoint(Struct, frozen=True, kw_only=True):
     @property
     def tps_per_user(self) -> Decimal | None:
         """Return 1000 divided by TPOT's 90th percentile in ms; None if none was measured."""
-        tpot = self.tpot.at(90)
+        tpot = self.tpot.get_percentile(90)
         return _SECOND / tpot if tpot else None
 
     @property
     def ttft_p90_ms(self) -> Decimal | None:
-        ttft = self.ttft.at(90)
+        ttft = self.ttft.get_percentile(90)
         return None if ttft is None else ttft / _MILLISECOND
 
     @property

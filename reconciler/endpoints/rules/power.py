@@ -111,16 +111,16 @@ def compute_power(
     if len(set(map(str, ids))) != len(ids):
         power.problems.append("two node sets have one node_set_id")
     major, published, made = _ZERO, _ZERO, []
-    nic = sums.scale_out(document.get("scale_out"), sets)
+    nic = sums.sum_scale_out(document.get("scale_out"), sets)
     for item in sets:
-        own, stated, nodes = sums.node_set(item, cores)
+        own, stated, nodes = sums.sum_node_set(item, cores)
         own += nodes * nic if sums.carries_nics(item, document.get("scale_out")) else 0
         major, published = major + own, published + stated
-        ensemble = _whole(item.get("system_node_ensemble_id"))
-        counted = _count(_within(item, "components", "accelerator", "count_per_node"))
+        ensemble = _read_whole(item.get("system_node_ensemble_id"))
+        counted = _read_count(_get_nested(item, "components", "accelerator", "count_per_node"))
         made.append(
             NodeSetPower(
-                _whole(item.get("node_set_id")),
+                _read_whole(item.get("node_set_id")),
                 ensemble,
                 nodes,
                 (1 + overhead) * own + stated,
@@ -140,17 +140,17 @@ def compute_power(
     if declared is not None:
         # The declared figure takes precedence over missing and estimated parts.
         power.declared, power.estimated = True, []
-        total = sums.watts("declared_provisioned_power", declared) or _ZERO
+        total = sums.find_watts("declared_provisioned_power", declared) or _ZERO
     else:
         power.problems += sums.gaps
     if not power.problems and not sums.gaps:  # otherwise the sum is incomplete
-        power.problems += _disagreements(document, figures, overhead, total)
+        power.problems += _find_disagreements(document, figures, overhead, total)
     if not power.problems:
         power.kilowatts = _round(total / _KILO)
     return power
 
 
-def _disagreements(
+def _find_disagreements(
     document: Mapping[str, Any], figures: Mapping[str, Decimal], overhead: Decimal, total: Decimal
 ) -> Iterator[str]:
     """Compare the stated figures with the computed ones."""
@@ -175,7 +175,7 @@ class _Sums(Struct):
     rules: CurveRules
     gaps: list[str] = field(default_factory=list)
 
-    def watts(self, label: str, value: Any, default: tuple[Decimal, str] | None = None) -> Decimal | None:
+    def find_watts(self, label: str, value: Any, default: tuple[Decimal, str] | None = None) -> Decimal | None:
         """Return the watts of a value with a source, or the rules' own figure."""
         if value is None:
             if default is None:
@@ -183,7 +183,7 @@ class _Sums(Struct):
                 return None
             self.power.estimated.append(f"{label} ({default[1]})")
             return default[0]
-        number = self.sourced(label, value)
+        number = self.read_sourced(label, value)
         if number is None:
             return None
         name, amount = number
@@ -194,7 +194,7 @@ class _Sums(Struct):
             self.power.estimated.append(f"{label} ({value.get('source')})")
         return amount * _KILO if name == "value_kw" else amount
 
-    def sourced(self, label: str, value: Any) -> tuple[str, Decimal] | None:
+    def read_sourced(self, label: str, value: Any) -> tuple[str, Decimal] | None:
         """Return (unit, amount) of a value with its source."""
         if not isinstance(value, Mapping):
             self.power.problems.append(f"{label} needs a value and its source")
@@ -215,10 +215,10 @@ class _Sums(Struct):
             self.power.problems.append(f"the source of {label}, {source!r}, is not an address")
         return amounts[0][0], amounts[0][1]
 
-    def node_set(self, item: Mapping[str, Any], cores: Mapping[int, int]) -> tuple[Decimal, Decimal, int]:
+    def sum_node_set(self, item: Mapping[str, Any], cores: Mapping[int, int]) -> tuple[Decimal, Decimal, int]:
         """Return (watts that get the overhead, published watts, number of nodes)."""
         label = f"node_sets[{item.get('node_set_id')}]"
-        nodes, method = _whole(item.get("nodes_provisioned")), item.get("power_method")
+        nodes, method = _read_whole(item.get("nodes_provisioned")), item.get("power_method")
         nothing = (_ZERO, _ZERO, nodes)
         if nodes < 1 or method not in _METHODS:
             self.power.problems.append(f"{label} needs power_method, and nodes_provisioned above 0")
@@ -228,61 +228,61 @@ class _Sums(Struct):
             if not isinstance(parts, Mapping):
                 self.power.problems.append(f"{label}: component_sum needs components")
                 return nothing
-            each = self.node(parts, cores.get(_whole(item.get("system_node_ensemble_id"))), label)
+            each = self.sum_node(parts, cores.get(_read_whole(item.get("system_node_ensemble_id"))), label)
             return (nodes * each if each is not None else _ZERO), _ZERO, nodes
         if item.get("published_power") is None:
             self.power.problems.append(f"{label}: {method} needs published_power")
             return nothing
-        published = self.watts(f"{label}.published_power", item["published_power"])
+        published = self.find_watts(f"{label}.published_power", item["published_power"])
         if published is None:
             return nothing
         if method == "published_system":
             return _ZERO, nodes * published, nodes
-        rack = _whole(item.get("nodes_in_published_rack"))
+        rack = _read_whole(item.get("nodes_in_published_rack"))
         if rack <= nodes:
             self.power.problems.append(f"{label}: node_scaling needs nodes_in_published_rack above {nodes}")
             return nothing
         return _ZERO, published * nodes / rack, nodes
 
-    def node(self, parts: Mapping[str, Any], cores: int | None, label: str) -> Decimal | None:
+    def sum_node(self, parts: Mapping[str, Any], cores: int | None, label: str) -> Decimal | None:
         """Return the watts of one node's processors, accelerators and scale-up network."""
         processor, accelerator = parts.get("cpu"), parts.get("accelerator")
         combined = parts.get("combined_cpu_accelerator")
         found: list[Decimal | None]
         if combined is not None:
-            if _within(parts, "cpu", "tdp_per_unit") or _within(parts, "accelerator", "tdp_per_unit"):
+            if _get_nested(parts, "cpu", "tdp_per_unit") or _get_nested(parts, "accelerator", "tdp_per_unit"):
                 self.power.problems.append(f"{label}: combined_cpu_accelerator excludes cpu and accelerator")
-            found = [self.watts(f"{label}.combined_cpu_accelerator", combined)]
+            found = [self.find_watts(f"{label}.combined_cpu_accelerator", combined)]
         elif not isinstance(processor, Mapping) or not isinstance(accelerator, Mapping):
             self.power.problems.append(f"{label} needs cpu and accelerator, or combined_cpu_accelerator")
             return None
         else:
             found = [
-                self.units(
+                self.sum_units(
                     f"{label}.cpu", processor, find_processor_default(processor.get("model"), cores, self.rules)
                 ),
-                self.units(f"{label}.accelerator", accelerator, find_default(accelerator.get("model"), self.rules)),
+                self.sum_units(f"{label}.accelerator", accelerator, find_default(accelerator.get("model"), self.rules)),
             ]
-        found.append(self.scale_up(parts.get("scale_up_network"), f"{label}.scale_up_network"))
+        found.append(self.sum_scale_up(parts.get("scale_up_network"), f"{label}.scale_up_network"))
         known = [watts for watts in found if watts is not None]
         return sum(known, _ZERO) if len(known) == len(found) else None
 
-    def units(self, label: str, block: Mapping[str, Any], default: tuple[Decimal, str] | None) -> Decimal | None:
-        count = _count(block.get("count_per_node"))
+    def sum_units(self, label: str, block: Mapping[str, Any], default: tuple[Decimal, str] | None) -> Decimal | None:
+        count = _read_count(block.get("count_per_node"))
         if count is None:
             self.power.problems.append(f"{label}.count_per_node is missing")
-        each = self.watts(f"{label}.tdp_per_unit", block.get("tdp_per_unit"), default)
+        each = self.find_watts(f"{label}.tdp_per_unit", block.get("tdp_per_unit"), default)
         return None if count is None or each is None else count * each
 
-    def scale_up(self, block: Any, label: str) -> Decimal | None:
+    def sum_scale_up(self, block: Any, label: str) -> Decimal | None:
         """Return the watts of the scale-up network. Its bandwidth is in terabytes per second, as in the rules'
         examples, despite the field's name."""
         method = block.get("method") if isinstance(block, Mapping) else None
         if method == "none":
             return _ZERO
         if method == "declared_tdp":
-            count = _count(block.get("switch_count"))
-            each = self.watts(f"{label}.tdp_per_switch", block.get("tdp_per_switch"))
+            count = _read_count(block.get("switch_count"))
+            each = self.find_watts(f"{label}.tdp_per_switch", block.get("tdp_per_switch"))
             if count is None:
                 self.power.problems.append(f"{label}: declared_tdp needs switch_count")
                 return None
@@ -295,7 +295,7 @@ class _Sums(Struct):
             if energy is None:
                 self.gaps.append(f"{label}.energy_per_bit_pj is missing")
                 return None
-            found = self.sourced(f"{label}.energy_per_bit_pj", energy)
+            found = self.read_sourced(f"{label}.energy_per_bit_pj", energy)
             if found is None or found[0] != "value_pj":
                 self.power.problems.append(f"{label}.energy_per_bit_pj needs value_pj")
                 return None
@@ -309,9 +309,9 @@ class _Sums(Struct):
             return False
         return item.get("power_method") == "component_sum" or bool(nics.get("excluded_from_published_power"))
 
-    def scale_out(self, fabric: Any, sets: list[Mapping[str, Any]]) -> Decimal:
+    def sum_scale_out(self, fabric: Any, sets: list[Mapping[str, Any]]) -> Decimal:
         """Return the watts of a node's network cards. Switches are added to the whole system's."""
-        nodes = sum(_whole(item.get("nodes_provisioned")) for item in sets)
+        nodes = sum(_read_whole(item.get("nodes_provisioned")) for item in sets)
         if not isinstance(fabric, Mapping) or not isinstance(fabric.get("present"), bool):
             self.power.problems.append("scale_out.present is missing")
             return _ZERO
@@ -334,14 +334,14 @@ class _Sums(Struct):
         if not counted and formula:
             self.power.problems.append("scale_out.nics.counted is false, but no other value includes the cards")
         default = (self.rules.values.nic_watts, "D.4")
-        each = self.watts("scale_out.nics.tdp_per_nic", nics.get("tdp_per_nic"), default) if counted else None
+        each = self.find_watts("scale_out.nics.tdp_per_nic", nics.get("tdp_per_nic"), default) if counted else None
         self._check_bandwidth(fabric, nics, switches, nodes)
-        return _ZERO if each is None else _whole(nics.get("count_per_node")) * each
+        return _ZERO if each is None else _read_whole(nics.get("count_per_node")) * each
 
     def _check_absent(self, sets: list[Mapping[str, Any]], nodes: int) -> None:
         if nodes <= 1:
             return
-        unconnected = all(_within(item, "components", "scale_up_network", "method") == "none" for item in sets)
+        unconnected = all(_get_nested(item, "components", "scale_up_network", "method") == "none" for item in sets)
         text = f"scale_out.present is false for {nodes} nodes"
         (self.power.problems if unconnected else self.power.warnings).append(text)
 
@@ -349,16 +349,16 @@ class _Sums(Struct):
         self, fabric: Mapping[str, Any], nics: Mapping[str, Any], switches: list[Any], nodes: int
     ) -> None:
         speed = parse_number(nics.get("bandwidth_per_nic_gbps")) or _ZERO
-        needed = nodes * _whole(nics.get("count_per_node")) * speed / _KILO
+        needed = nodes * _read_whole(nics.get("count_per_node")) * speed / _KILO
         stated = parse_number(fabric.get("required_bandwidth_tbps")) or _ZERO
         if abs(stated - needed) > _NEAR:
             text = f"scale_out.required_bandwidth_tbps is {stated}, but the cards have {needed} Tb/s"
             (self.power.problems if stated < needed else self.power.warnings).append(text)
         offered = _ZERO
         for number, switch in enumerate(item for item in switches if isinstance(item, Mapping)):
-            count = _whole(switch.get("count"))
+            count = _read_whole(switch.get("count"))
             default = find_switch_default(switch.get("model"), fabric.get("cabling"), self.rules)
-            watts = self.watts(f"scale_out.switches[{number}]", switch.get("power_per_switch"), default)
+            watts = self.find_watts(f"scale_out.switches[{number}]", switch.get("power_per_switch"), default)
             self.power.switches += count * (watts or 0)
             offered += count * (parse_number(switch.get("bandwidth_tbps")) or 0)
         if offered < max(stated, needed) - _NEAR:
@@ -396,16 +396,16 @@ def find_processor_default(model: Any, cores: int | None, rules: CurveRules) -> 
     return None
 
 
-def _within(block: Mapping[str, Any], *names: str) -> Any:
+def _get_nested(block: Mapping[str, Any], *names: str) -> Any:
     found: Any = block
     for name in names:
         found = found.get(name) if isinstance(found, Mapping) else None
     return found
 
 
-def _whole(value: Any) -> int:
+def _read_whole(value: Any) -> int:
     return value if is_whole(value) else 0
 
 
-def _count(value: Any) -> int | None:
+def _read_count(value: Any) -> int | None:
     return value if is_whole(value) and value >= 0 else None

@@ -128,10 +128,10 @@ def place_points(
     if not least <= wanted <= most:
         raise ReconcilerError(f"{wanted} points", fix=f"use between {least} and {most} points")
     regions = compute_regions(max_concurrency, min_concurrency, rules)
-    middles = (_middle(regions.get(band)) for band in (LOW, MEDIUM))
+    middles = (_find_middle(regions.get(band)) for band in (LOW, MEDIUM))
     chosen = sorted({min_concurrency, *middles, max_concurrency})
     while len(chosen) < wanted:
-        between = _widest_gap(chosen)
+        between = _split_widest_gap(chosen)
         if between is None:
             raise ReconcilerError(
                 f"{wanted} points do not fit between {min_concurrency} and {max_concurrency}",
@@ -141,22 +141,22 @@ def place_points(
     return tuple(chosen)
 
 
-def _middle(region: Region) -> int:
-    return _between(region.first, region.last)
+def _find_middle(region: Region) -> int:
+    return _find_between(region.first, region.last)
 
 
-def _between(low: int, high: int) -> int:
+def _find_between(low: int, high: int) -> int:
     """Return an integer between two others, different from both if possible."""
     return round(math.sqrt(low * high))
 
 
-def _widest_gap(chosen: Sequence[int]) -> int | None:
+def _split_widest_gap(chosen: Sequence[int]) -> int | None:
     """Return the middle, in log-2 space, of the widest gap between neighbours; None if all are adjacent."""
     gaps = [(math.log2(high / low), low, high) for low, high in pairwise(chosen) if high - low > 1]
     if not gaps:
         return None
     _, low, high = max(gaps, key=lambda gap: (gap[0], -gap[1]))
-    return _between(low, high)
+    return _find_between(low, high)
 
 
 def choose_accuracy_points(
@@ -168,13 +168,13 @@ def choose_accuracy_points(
     lowest band; other regions get the point nearest to their middle.
     """
     found = sorted(set(concurrencies))
-    preferred = sorted(found, key=lambda c: (c != elected, c != found[0], _distance(c, regions), c))
+    preferred = sorted(found, key=lambda c: (c != elected, c != found[0], _measure_distance(c, regions), c))
     return match_bands([(concurrency, regions.list_bands(concurrency, rules)) for concurrency in preferred])
 
 
-def _distance(concurrency: int, regions: Regions) -> float:
+def _measure_distance(concurrency: int, regions: Regions) -> float:
     region = next((item for item in regions.regions if concurrency in item), None)
-    return abs(math.log2(concurrency / _middle(region))) if region else math.inf
+    return abs(math.log2(concurrency / _find_middle(region))) if region else math.inf
 
 
 def match_bands(candidates: Sequence[tuple[int, Sequence[str]]]) -> dict[str, int]:
@@ -220,10 +220,10 @@ def place_denser(
     places = [(concurrency, x / widest, y / highest) for concurrency, x, y in points]
     gains: dict[int, float] = {}
     for before, bend, after in zip(places, places[1:], places[2:], strict=False):
-        area = _area(before, bend, after)
+        area = _compute_area(before, bend, after)
         for low, high in ((before, bend), (bend, after)):
             if high[0] - low[0] > 1:
-                middle = _between(low[0], high[0])
+                middle = _find_between(low[0], high[0])
                 if middle in taken:
                     continue
                 share = math.hypot(high[1] - low[1], high[2] - low[2])
@@ -232,6 +232,6 @@ def place_denser(
     return tuple(sorted(best))
 
 
-def _area(a: tuple[int, float, float], b: tuple[int, float, float], c: tuple[int, float, float]) -> float:
+def _compute_area(a: tuple[int, float, float], b: tuple[int, float, float], c: tuple[int, float, float]) -> float:
     """Compute the area of the triangle of three neighbours; 0 if they are on a line."""
     return abs((b[1] - a[1]) * (c[2] - a[2]) - (c[1] - a[1]) * (b[2] - a[2])) / 2

@@ -75,7 +75,7 @@ def parse_point(files: Mapping[str, bytes], dataset_size: int) -> MeasuredPoint:
     """Parse ``files``, by their names in a submission's point folder. ``dataset_size``: samples of the performance
     dataset, which is the concurrency of a dedicated Offline run. Raises UnreadablePointError with all problems."""
     reader = _Reader(files)
-    config, summary = reader.document(CONFIG), reader.document(RESULT_SUMMARY)
+    config, summary = reader.read_document(CONFIG), reader.read_document(RESULT_SUMMARY)
     if config is None or summary is None:
         raise UnreadablePointError(tuple(reader.problems))
     point = _make_point(reader, config, summary, dataset_size)
@@ -87,7 +87,7 @@ def parse_point(files: Mapping[str, bytes], dataset_size: int) -> MeasuredPoint:
 def parse_scores(data: bytes) -> tuple[AccuracyScore, ...]:
     """Parse an accuracy_results.json. Raises UnreadablePointError if it is malformed."""
     reader = _Reader({ACCURACY_RESULTS: data})
-    scores = reader.scores()
+    scores = reader.read_scores()
     if reader.problems:
         raise UnreadablePointError(tuple(reader.problems))
     return scores
@@ -105,7 +105,7 @@ class _Reader(Struct):
     def refuse(self, name: str, text: str, rule: str = "") -> None:
         self.problems.append(PointProblem(rule or _RULES[name], name, text))
 
-    def document(self, name: str) -> ResultDocument | None:
+    def read_document(self, name: str) -> ResultDocument | None:
         if name not in self.files:
             self.refuse(name, "it does not exist", "result-summary-present" if name == RESULT_SUMMARY else "")
             return None
@@ -116,7 +116,9 @@ class _Reader(Struct):
             self.refuse(name, " ".join(str(error).split())[:200])
             return None
 
-    def whole(self, document: ResultDocument, name: str, *path: str, least: int = 0, default: int | None = None) -> int:
+    def read_whole(
+        self, document: ResultDocument, name: str, *path: str, least: int = 0, default: int | None = None
+    ) -> int:
         """Read an integer of at least ``least``. ``default``: the value if it is missing."""
         found = document.get_nested(*path)
         number = parse_number(found)
@@ -129,7 +131,7 @@ class _Reader(Struct):
         self.refuse(name, text, "ran-as-asked" if name == CONFIG else "")
         return least
 
-    def spread(self, document: ResultDocument, name: str) -> Distribution:
+    def read_distribution(self, document: ResultDocument, name: str) -> Distribution:
         """Read a block of statistics; an empty distribution if nothing was measured."""
         block = document.get(name)
         if block is None or block == {}:
@@ -140,7 +142,7 @@ class _Reader(Struct):
         percentiles: dict[Decimal, Decimal] = {}
         stated = block.get("percentiles") or {}
         for key, value in stated.items() if isinstance(stated, Mapping) else ():
-            percent, number = _percent(key), parse_number(value)
+            percent, number = _parse_percent(key), parse_number(value)
             if percent is None or number is None:
                 self.refuse(RESULT_SUMMARY, f"{name}.percentiles: {str(key)[:20]!r} is not a percentile of a number")
             elif percentiles.setdefault(percent, number) != number:
@@ -149,15 +151,15 @@ class _Reader(Struct):
         mean, least, most, median = (parse_number(block.get(key)) for key in ("avg", "min", "max", "median"))
         return Distribution(total or Decimal(0), mean, percentiles, least, most, median)
 
-    def scores(self) -> tuple[AccuracyScore, ...]:
-        document = self.document(ACCURACY_RESULTS)
+    def read_scores(self) -> tuple[AccuracyScore, ...]:
+        document = self.read_document(ACCURACY_RESULTS)
         if document is None:
             return ()
         listed = document.values.get("accuracy_scores", document.values)
         if isinstance(listed, Mapping):
             entries = [(str(name), entry) for name, entry in listed.items() if isinstance(entry, Mapping)]
         elif isinstance(listed, list):
-            entries = list(self._named(listed))
+            entries = list(self._list_named(listed))
         else:
             self.refuse(ACCURACY_RESULTS, "accuracy_scores is neither a list nor an object")
             return ()
@@ -166,9 +168,9 @@ class _Reader(Struct):
         inline = [name for name, entry in entries if entry.get("dataset_type") == _INLINE]
         if len(inline) > 1:
             self.refuse(ACCURACY_RESULTS, f"several entries are of the performance run: {', '.join(inline)}")
-        return tuple(_score(name, entry, typed=bool(inline)) for name, entry in entries)
+        return tuple(_make_score(name, entry, typed=bool(inline)) for name, entry in entries)
 
-    def _named(self, listed: list[Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    def _list_named(self, listed: list[Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
         seen: set[str] = set()
         for entry in listed:
             name = entry.get("dataset_name") if isinstance(entry, Mapping) else None
@@ -183,12 +185,12 @@ class _Reader(Struct):
                 yield name, entry
 
 
-def _percent(key: object) -> Decimal | None:
+def _parse_percent(key: object) -> Decimal | None:
     percent = parse_decimal(key)
     return percent.normalize() if percent is not None and 0 <= percent <= 100 else None
 
 
-def _score(name: str, entry: Mapping[str, Any], *, typed: bool) -> AccuracyScore:
+def _make_score(name: str, entry: Mapping[str, Any], *, typed: bool) -> AccuracyScore:
     value = entry.get("score")
     parts: Mapping[str, Any]
     if isinstance(value, Mapping):
@@ -213,10 +215,10 @@ def _make_point(reader: _Reader, config: ResultDocument, summary: ResultDocument
         reader.refuse(CONFIG, "settings.load_pattern.type is missing", "ran-as-asked")
     offline = pattern == OFFLINE_PATTERN
     asked = ("settings", "load_pattern", "target_concurrency")
-    concurrency = dataset_size if offline else reader.whole(config, CONFIG, *asked, least=1)
+    concurrency = dataset_size if offline else reader.read_whole(config, CONFIG, *asked, least=1)
     count = "n_samples"
-    duration = reader.whole(summary, RESULT_SUMMARY, "duration_ns", least=1)
-    tokens = reader.spread(summary, "output_sequence_lengths")
+    duration = reader.read_whole(summary, RESULT_SUMMARY, "duration_ns", least=1)
+    tokens = reader.read_distribution(summary, "output_sequence_lengths")
     full = summary.get_nested("output_sequence_lengths_full_run", "output_sequence_lengths", "avg")
     runtime = ("settings", "runtime")
     return MeasuredPoint(
@@ -224,26 +226,26 @@ def _make_point(reader: _Reader, config: ResultDocument, summary: ResultDocument
         load_pattern=pattern,
         model=str(config.get_nested("model_params", "name") or ""),
         dataset=str(find_performance_dataset(config).get("name") or ""),
-        issued=reader.whole(summary, RESULT_SUMMARY, f"{count}_issued", default=0),
-        completed=reader.whole(summary, RESULT_SUMMARY, f"{count}_completed"),
-        failed=reader.whole(summary, RESULT_SUMMARY, f"{count}_failed", default=0),
+        issued=reader.read_whole(summary, RESULT_SUMMARY, f"{count}_issued", default=0),
+        completed=reader.read_whole(summary, RESULT_SUMMARY, f"{count}_completed"),
+        failed=reader.read_whole(summary, RESULT_SUMMARY, f"{count}_failed", default=0),
         duration_ns=duration,
         output_tokens=int(tokens.total),
-        ttft=reader.spread(summary, "ttft"),
-        tpot=reader.spread(summary, "tpot"),
-        latency=reader.spread(summary, "latency"),
+        ttft=reader.read_distribution(summary, "ttft"),
+        tpot=reader.read_distribution(summary, "tpot"),
+        latency=reader.read_distribution(summary, "latency"),
         finished=summary.get("complete") is not False and summary.get("state") in (None, "complete"),
         streaming=_streams(config.get_nested("model_params", "streaming"), offline=offline),
         stream_all_chunks=config.get_nested("settings", "client", "stream_all_chunks") is True,
-        min_duration_ms=reader.whole(config, CONFIG, *runtime, "min_duration_ms", default=0),
+        min_duration_ms=reader.read_whole(config, CONFIG, *runtime, "min_duration_ms", default=0),
         seeds={
             n: int(seed) for n, path in SEEDS.items() if (seed := parse_number(config.get_nested(*path))) is not None
         },
-        samples_asked=reader.whole(config, CONFIG, *runtime, "n_samples_to_issue", default=0),
+        samples_asked=reader.read_whole(config, CONFIG, *runtime, "n_samples_to_issue", default=0),
         trajectories=count_trajectories(config),
-        warmup=_warmup(config, concurrency),
-        window=_window(summary),
-        accuracy=reader.scores() if ACCURACY_RESULTS in reader.files else (),
+        warmup=_read_warmup(config, concurrency),
+        window=_read_window(summary),
+        accuracy=reader.read_scores() if ACCURACY_RESULTS in reader.files else (),
         turn_tokens=parse_number(full),
         client=" ".join(str(summary.get(name)) for name in ("version", "git_sha") if summary.get(name)),
     )
@@ -263,7 +265,7 @@ def find_performance_dataset(config: ResultDocument) -> Mapping[str, Any]:
 def count_trajectories(config: ResultDocument) -> int:
     """Return the number of conversations that a run must play; 0 for none or for one pass."""
     played = find_performance_dataset(config).get("agentic_inference")
-    return _whole(played.get("num_trajectories_to_issue")) if isinstance(played, Mapping) else 0
+    return _read_whole(played.get("num_trajectories_to_issue")) if isinstance(played, Mapping) else 0
 
 
 def _streams(stated: object, *, offline: bool) -> bool:
@@ -271,7 +273,7 @@ def _streams(stated: object, *, offline: bool) -> bool:
     return stated is True or stated == "on" or (stated in (None, "auto") and not offline)
 
 
-def _warmup(config: ResultDocument, concurrency: int) -> Warmup | None:
+def _read_warmup(config: ResultDocument, concurrency: int) -> Warmup | None:
     block = config.get_nested("settings", "warmup")
     if not isinstance(block, Mapping) or block.get("enabled") is not True:
         return None
@@ -279,47 +281,47 @@ def _warmup(config: ResultDocument, concurrency: int) -> Warmup | None:
     return Warmup(int(requests or 0), block.get("salt") is True, concurrency)
 
 
-def _window(summary: ResultDocument) -> SteadyWindow | None:
+def _read_window(summary: ResultDocument) -> SteadyWindow | None:
     """Read the steady state that the client detected (mlcommons/endpoints: Report.steady_state); None if it did not
     look for one."""
     block = summary.get("steady_state")
     if not isinstance(block, Mapping):
         return None
-    window, short = _mapping(block, "window"), _mapping(block, "short_window")
+    window, short = _get_mapping(block, "window"), _get_mapping(block, "short_window")
     shift = block.get("anomaly")
-    first, passes = _whole(window.get("sp_lo")), _whole(window.get("n_super_passes"))
-    last = first + passes - 1 if passes else _whole(window.get("sp_hi")) - 1
+    first, passes = _read_whole(window.get("sp_lo")), _read_whole(window.get("n_super_passes"))
+    last = first + passes - 1 if passes else _read_whole(window.get("sp_hi")) - 1
     trend = block.get("global_trend")
     return SteadyWindow(
         found=block.get("found") is True,
         first=first,
         last=last,
-        super_pass_size=_whole(block.get("superpass_size")),
-        samples=_whole(window.get("n_samples")),
+        super_pass_size=_read_whole(block.get("superpass_size")),
+        samples=_read_whole(window.get("n_samples")),
         seconds=parse_number(short.get("window_duration_s")),
         states={str(n): _STATES.get(str(s), str(s)) for n, s in trend.items()} if isinstance(trend, Mapping) else {},
-        anomaly=_shift(shift) if isinstance(shift, Mapping) and shift.get("detected") is True else "",
-        skipped=_skipped(block),
+        anomaly=_describe_shift(shift) if isinstance(shift, Mapping) and shift.get("detected") is True else "",
+        skipped=_count_skipped(block),
     )
 
 
-def _skipped(block: Mapping[str, Any]) -> int:
+def _count_skipped(block: Mapping[str, Any]) -> int:
     """Return the super-passes of the ramp. The client numbers those of a window from the end of the ramp."""
-    all_passes, after_ramp = (_whole(block.get(name)) for name in ("n_super_passes", "n_post_warmup"))
-    return all_passes - after_ramp if after_ramp else _whole(block.get("warmup"))
+    all_passes, after_ramp = (_read_whole(block.get(name)) for name in ("n_super_passes", "n_post_warmup"))
+    return all_passes - after_ramp if after_ramp else _read_whole(block.get("warmup"))
 
 
-def _mapping(block: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def _get_mapping(block: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     found = block.get(name)
     return found if isinstance(found, Mapping) else {}
 
 
-def _whole(found: object) -> int:
+def _read_whole(found: object) -> int:
     number = parse_number(found)
     return int(number) if number is not None else 0
 
 
-def _shift(shift: Mapping[str, Any]) -> str:
-    change, at = parse_number(shift.get("delta_pct")), _whole(shift.get("change_point_sp"))
+def _describe_shift(shift: Mapping[str, Any]) -> str:
+    change, at = parse_number(shift.get("delta_pct")), _read_whole(shift.get("change_point_sp"))
     amount = "" if change is None else f" by {change:.3g} %"
     return f"level shift{amount} at super-pass {at}"

@@ -37,10 +37,10 @@ class SuperPass(Struct, frozen=True):
 def roll_up(run: LoggedRun, size: int) -> tuple[SuperPass, ...]:
     """Return the complete super-passes of ``size`` requests; a remainder at the end is ignored."""
     whole = len(run.requests) // size if size else 0
-    return tuple(_roll(run.requests[number * size : (number + 1) * size]) for number in range(whole))
+    return tuple(_make_super_pass(run.requests[number * size : (number + 1) * size]) for number in range(whole))
 
 
-def _roll(requests: Sequence[LoggedRequest]) -> SuperPass:
+def _make_super_pass(requests: Sequence[LoggedRequest]) -> SuperPass:
     paces = sorted(pace for request in requests if (pace := request.per_chunk))
     last = len(paces) - 1
     metrics = {name: paces[min(int(share * len(paces)), last)] for name, share in _SHARES.items()} if paces else {}
@@ -51,19 +51,19 @@ def _roll(requests: Sequence[LoggedRequest]) -> SuperPass:
 def find_window(passes: Sequence[SuperPass], least_seconds: int, rules: CurveRules) -> SteadyWindow:
     """Return the first steady stretch that is long enough, else the longest one; ``found`` is False if there is none.
     Super-passes are numbered from the start of the run."""
-    tested, together = _take_together(passes)
+    tested, together = _merge_passes(passes)
     ramp = _count_ramp(tested, rules)
-    stretches = [(first * together, end * together) for first, end in _stretches(tested, ramp, rules)]
+    stretches = [(first * together, end * together) for first, end in _find_stretches(tested, ramp, rules)]
     if not stretches:
         return SteadyWindow(False, skipped=ramp * together, states=_describe(passes[ramp * together :], rules))
-    long = (stretch for stretch in stretches if _span(passes, *stretch) >= least_seconds)
-    first, end = next(long, None) or max(stretches, key=lambda stretch: _span(passes, *stretch))
+    long = (stretch for stretch in stretches if _measure_span(passes, *stretch) >= least_seconds)
+    first, end = next(long, None) or max(stretches, key=lambda stretch: _measure_span(passes, *stretch))
     return SteadyWindow(
         found=True,
         first=first,
         last=end - 1,
         samples=sum(item.streamed for item in passes[first:end]),
-        seconds=Decimal(str(round(_span(passes, first, end), 3))),
+        seconds=Decimal(str(round(_measure_span(passes, first, end), 3))),
         states=_describe(passes[first:end], rules),
         skipped=ramp * together,
     )
@@ -79,7 +79,7 @@ def find_false_claims(claim: SteadyWindow, passes: Sequence[SuperPass], size: in
     if end > len(passes):
         return [f"a window up to super-pass {end - 1}, the run has {len(passes)} whole ones"]
     found = []
-    counted, span = sum(item.streamed for item in passes[first:end]), _span(passes, first, end)
+    counted, span = sum(item.streamed for item in passes[first:end]), _measure_span(passes, first, end)
     if claim.samples and claim.samples != counted:
         found.append(f"a window of {claim.samples} samples, its super-passes have {counted}")
     if claim.seconds is not None and abs(float(claim.seconds) - span) > span / 100:
@@ -88,7 +88,7 @@ def find_false_claims(claim: SteadyWindow, passes: Sequence[SuperPass], size: in
     return [*found, *([f"a steady state, while {' and '.join(drifting)} drifts in its window"] if drifting else [])]
 
 
-def _span(passes: Sequence[SuperPass], first: int, end: int) -> float:
+def _measure_span(passes: Sequence[SuperPass], first: int, end: int) -> float:
     """Return the seconds of issue time, without the time after the last request."""
     return (passes[end - 1].last_issue - passes[first].first_issue) / _SECOND
 
@@ -105,7 +105,7 @@ def _count_ramp(passes: Sequence[SuperPass], rules: CurveRules) -> int:
     return max(1, ramp)
 
 
-def _stretches(passes: Sequence[SuperPass], ramp: int, rules: CurveRules) -> list[tuple[int, int]]:
+def _find_stretches(passes: Sequence[SuperPass], ramp: int, rules: CurveRules) -> list[tuple[int, int]]:
     """Return (first, end) of each maximal steady stretch, from the left."""
     least, start, found = rules.values.least_super_passes, ramp, []
     while start + least <= len(passes):
@@ -122,36 +122,36 @@ def _stretches(passes: Sequence[SuperPass], ramp: int, rules: CurveRules) -> lis
 
 def _is_steady(passes: Sequence[SuperPass], rules: CurveRules) -> bool:
     most = float(rules.values.most_scatter)
-    courses = _courses(passes)
+    courses = _collect_courses(passes)
     if courses is None or any(state != PLATEAU for state in _describe(passes, rules).values()):
         return False
-    return all(_scatter(course) <= most * fmean(course) for course in courses.values())
+    return all(_measure_scatter(course) <= most * fmean(course) for course in courses.values())
 
 
-def _courses(passes: Sequence[SuperPass]) -> dict[str, list[float]] | None:
+def _collect_courses(passes: Sequence[SuperPass]) -> dict[str, list[float]] | None:
     if not all(item.metrics for item in passes):
         return None
     return {name: [item.metrics[name] for item in passes] for name in _SHARES}
 
 
-def _take_together(passes: Sequence[SuperPass]) -> tuple[Sequence[SuperPass], int]:
+def _merge_passes(passes: Sequence[SuperPass]) -> tuple[Sequence[SuperPass], int]:
     """Merge super-passes until there are few enough for one test. Return them and how many were merged into each."""
     count = -(-len(passes) // _MOST_TESTED)
     if count < 2:
         return passes, 1
     groups = [passes[n : n + count] for n in range(0, len(passes) - count + 1, count)]
-    return [_join(group) for group in groups], count
+    return [_join_passes(group) for group in groups], count
 
 
-def _join(group: Sequence[SuperPass]) -> SuperPass:
-    courses = _courses(group) or {}
+def _join_passes(group: Sequence[SuperPass]) -> SuperPass:
+    courses = _collect_courses(group) or {}
     metrics = {name: fmean(course) for name, course in courses.items()}
     return SuperPass(group[0].first_issue, group[-1].last_issue, sum(item.streamed for item in group), metrics)
 
 
 def _describe(passes: Sequence[SuperPass], rules: CurveRules) -> dict[str, str]:
     """Map each gating metric to Plateau, Drifting Up or Drifting Down; empty if there are too few super-passes."""
-    courses = _courses(_take_together(passes)[0])
+    courses = _collect_courses(_merge_passes(passes)[0])
     if courses is None or len(passes) < rules.values.least_super_passes:
         return {}
     return {name: find_trend(course, float(rules.values.least_drift)) for name, course in courses.items()}
@@ -161,21 +161,21 @@ def find_trend(course: Sequence[float], least_drift: float) -> str:
     """Apply the Mann-Kendall test with the variance corrected for autocorrelation (Hamed and Rao). Ignores a
     significant trend that changes by less than ``least_drift`` of the median from start to end."""
     count = len(course)
-    score = sum(_sign(later - course[n]) for n in range(count) for later in course[n + 1 :])
-    variance = _plain_variance(course) * _correct(course)
+    score = sum((later > course[n]) - (later < course[n]) for n in range(count) for later in course[n + 1 :])
+    variance = _compute_variance(course) * _compute_correction(course)
     certain = abs(score) - 1 >= _CONFIDENT * math.sqrt(variance)
-    drift = _slope(course) * (count - 1) / (median(course) or 1.0)
+    drift = _compute_slope(course) * (count - 1) / (median(course) or 1.0)
     if not score or not certain or abs(drift) < least_drift:
         return PLATEAU
     return UP if score > 0 else DOWN
 
 
-def _plain_variance(course: Sequence[float]) -> float:
+def _compute_variance(course: Sequence[float]) -> float:
     groups = (len(course), *(-course.count(value) for value in set(course)))
     return sum(math.copysign(n * n - abs(n), n) * (2 * abs(n) + 5) for n in groups) / 18
 
 
-def _correct(course: Sequence[float]) -> float:
+def _compute_correction(course: Sequence[float]) -> float:
     """Return the ratio of the variance of autocorrelated ranks to that of independent ones; 1 if it is undefined."""
     count = len(course)
     order = sorted(range(count), key=lambda n: course[n])
@@ -190,18 +190,14 @@ def _correct(course: Sequence[float]) -> float:
     return factor if factor > 0 else 1.0
 
 
-def _scatter(course: Sequence[float]) -> float:
+def _measure_scatter(course: Sequence[float]) -> float:
     """Return the standard deviation."""
     mean = fmean(course)
     return math.sqrt(fmean([(value - mean) ** 2 for value in course]))
 
 
-def _slope(course: Sequence[float]) -> float:
+def _compute_slope(course: Sequence[float]) -> float:
     """Return the slope of the least-squares line."""
     mean, steps = fmean(course), [n - (len(course) - 1) / 2 for n in range(len(course))]
     wide = sum(step * step for step in steps)
     return sum(step * (value - mean) for step, value in zip(steps, course, strict=True)) / wide
-
-
-def _sign(value: float) -> int:
-    return (value > 0) - (value < 0)

@@ -194,8 +194,9 @@ def complete_point(
     if is_elsewhere(settings):
         implied["engine.backend"] = ELSEWHERE
     else:
+        arguments = settings["client.arguments"][0].value.value if "client.arguments" in settings else ()
         implied |= {
-            COMMAND: (*_CLIENT_COMMAND, *_words(settings, "client.arguments")),
+            COMMAND: (*_CLIENT_COMMAND, *arguments),
             "harness.env.PYTHONPATH": "src",
             "harness.outputs": (*_KEPT, *_KEPT_OF_AGENTS) if placed.agentic else _KEPT,
             "engine.backend": "command",
@@ -251,7 +252,3 @@ def _collect_agentic_rules(benchmark: RuledBenchmark | None, settings: Block, *,
         bounds = ("point.least_turn_tokens", "point.most_turn_tokens")
         found |= {name: str(tokens) for name, tokens in zip(bounds, benchmark.output_tokens, strict=True)}
     return found
-
-
-def _words(settings: Block, name: str) -> tuple[str, ...]:
-    return tuple(settings[name][0].value.value) if name in settings else ()

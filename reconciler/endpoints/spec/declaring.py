@@ -48,18 +48,21 @@ def find_curve_gaps(declared: Declared) -> tuple[Problem, ...]:
     rules = load_endpoints_rules(str(declared.round.value).removeprefix(ROUND_PREFIX))
     found: list[Problem] = []
     for name in dict.fromkeys(cell.cell.system for cell in declared.cells):
-        found += _of_system(declared.systems[name])
+        found += _find_system_gaps(declared.systems[name])
     for cell in declared.cells:
-        found += _of_point(cell, rules)
+        found += _find_point_gaps(cell, rules)
     return tuple(dict.fromkeys(found))
 
 
-def _of_system(system: DeclaredSystem) -> Iterator[Problem]:
+def _find_system_gaps(system: DeclaredSystem) -> Iterator[Problem]:
     path, whole = f"spec.systems.{system.name}.description", system.description
     absent = ["serving_framework"] if not is_filled(whole.get("serving_framework")) else []
     wanted = _BY_STATUS.get(str(status.value)) if (status := system.status) else None
     absent += [wanted] if wanted and not is_filled(whole.get(wanted)) else []
-    for name, node in _list_nodes(system).items():
+    nodes: dict[str, Mapping[str, Value]] = {
+        name: {**whole, **own} for name, own in group_node_types(system.settings).items()
+    }
+    for name, node in (nodes or {"": whole}).items():
         fields = [field for field in (*_OF_NODE, "cooling") if not is_filled(node.get(field))]
         fields += [_CORES[0]] if not any(is_filled(node.get(field)) for field in _CORES) else []
         absent += [f"{field} of {name}" if name else field for field in fields]
@@ -69,20 +72,15 @@ def _of_system(system: DeclaredSystem) -> Iterator[Problem]:
         yield system.origin.make_problem(path, message, fix)
 
 
-def _list_nodes(system: DeclaredSystem) -> dict[str, Mapping[str, Value]]:
-    named = group_node_types(system.settings)
-    return {name: {**system.description, **own} for name, own in named.items()} or {"": system.description}
-
-
-def _of_point(cell: DeclaredCell, rules: CurveRules) -> Iterator[Problem]:
+def _find_point_gaps(cell: DeclaredCell, rules: CurveRules) -> Iterator[Problem]:
     settings, path = cell.settings, f"spec.benchmarks.{cell.cell.benchmark}"
     absent = [name for name in _DISCLOSED if not is_filled(settings.get(f"disclosure.{name}"))]
     if absent:
         fix = f"write 'disclosure: {{{absent[0]}: …}}'; the fields are published in point.yaml"
         message = f"the disclosure of {cell.cell.benchmark} has no {', '.join(absent)}"
-        yield _place(cell).make_problem(path, message, fix)
+        yield _locate(cell).make_problem(path, message, fix)
     seeds = rules.find_seed_set(str(settings["seed_set"].value))
-    yield from _unadopted(settings, seeds, path)
+    yield from _find_unadopted(settings, seeds, path)
     stated = settings.get("client.parameters.seed")
     if stated is not None and str(stated.value) != str(seeds.model_seed):
         message = f"the model's seed is {stated.value}, seed set {seeds.id} has {seeds.model_seed}"
@@ -91,16 +89,16 @@ def _of_point(cell: DeclaredCell, rules: CurveRules) -> Iterator[Problem]:
         return  # measured elsewhere: its settings are fixed
     if keys.PERFORMANCE_SAMPLE_COUNT not in settings:
         message = "the size of the dataset is not declared, so complete passes cannot be checked"
-        yield _place(cell).make_problem(path, message, "write 'performance_sample_count: …'")
+        yield _locate(cell).make_problem(path, message, "write 'performance_sample_count: …'")
     if AGENTIC in settings:
-        yield from _unruled(cell, rules, path)
+        yield from _find_unruled(cell, rules, path)
     elif not {keys.TARGET_QPS, keys.MIN_QUERY_COUNT} & set(settings):
         message = f"neither target_qps nor min_query_count of {cell.cell.scenario}: the client uses 10 queries/s"
         fix = "set the rate you expect, so that its passes fill min_duration"
         yield cell.origin.origin.make_problem(f"spec.divisions.{str(cell.cell).replace('/', '.')}", message, fix)
 
 
-def _unruled(cell: DeclaredCell, rules: CurveRules, path: str) -> Iterator[Problem]:
+def _find_unruled(cell: DeclaredCell, rules: CurveRules, path: str) -> Iterator[Problem]:
     """Require the conversations that belong to an agentic benchmark, and the sampling parameters that the rules
     prescribe for its model."""
     settings, benchmark = cell.settings, rules.benchmarks[cell.settings["benchmark.official"].value]
@@ -113,15 +111,15 @@ def _unruled(cell: DeclaredCell, rules: CurveRules, path: str) -> Iterator[Probl
             message = (
                 f"the sampling parameter {name} is {said}, the rules require {'none' if wanted is None else wanted}"
             )
-            yield (found.origin if found else _place(cell)).make_problem(f"{path}.client.parameters", message, fix)
+            yield (found.origin if found else _locate(cell)).make_problem(f"{path}.client.parameters", message, fix)
     pinned = settings.get("dataset.sha256")
     if benchmark.dataset and (pinned is None or pinned.value != benchmark.dataset):
         message = f"the dataset's digest is not declared; the published one has sha256 {benchmark.dataset}"
         fix = f"write 'dataset: {{sha256: {benchmark.dataset}}}'"
-        yield (pinned.origin if pinned else _place(cell)).make_problem(f"{path}.dataset", message, fix)
+        yield (pinned.origin if pinned else _locate(cell)).make_problem(f"{path}.dataset", message, fix)
 
 
-def _unadopted(settings: Mapping[str, Value], seeds: SeedSet, path: str) -> Iterator[Problem]:
+def _find_unadopted(settings: Mapping[str, Value], seeds: SeedSet, path: str) -> Iterator[Problem]:
     target = settings.get("disclosure.target_cohort")
     if target is None:
         return
@@ -135,7 +133,7 @@ def _unadopted(settings: Mapping[str, Value], seeds: SeedSet, path: str) -> Iter
         yield target.origin.make_problem(f"{path}.disclosure", message, f"one of {', '.join(map(str, allowed))}")
 
 
-def _place(cell: DeclaredCell) -> Origin:
+def _locate(cell: DeclaredCell) -> Origin:
     official = cell.official
     return official.origin if official is not None and official.origin.line else cell.origin.origin
 
@@ -148,10 +146,10 @@ def declare_cells(declaring: Declaring) -> Iterator[DeclaredCell]:
         declaring.complain_of_value(("spec", "round"), error.message, error.fix)
         return
     for named, curve, where in declaring.list_entered(NAME):
-        yield from _curve(declaring, named, curve, where, rules)
+        yield from _declare_curve(declaring, named, curve, where, rules)
 
 
-def _curve(
+def _declare_curve(
     declaring: Declaring, named: tuple[str, str, str], curve: CurveGroup, where: tuple[str, ...], rules: CurveRules
 ) -> Iterator[DeclaredCell]:
     for name in (name for name in (MAXIMUM, "points") if not getattr(curve, name)):

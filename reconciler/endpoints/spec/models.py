@@ -169,14 +169,14 @@ class Endpoint(Group):
     )
 
 
-def _by_concurrency(value: Any) -> Any:
+def _map_by_concurrency(value: Any) -> Any:
     """Accept a list of concurrencies, or a word, as a mapping without settings."""
     if isinstance(value, list):
         return {str(item): None for item in value}
     return {value: None} if isinstance(value, str) else value
 
 
-def _or_list(schema: dict[str, Any]) -> None:
+def _allow_list(schema: dict[str, Any]) -> None:
     """Make editors also accept ``auto`` and a list of numbers."""
     mapping = {name: schema.pop(name) for name in ("type", "additionalProperties", "propertyNames") if name in schema}
     items = {"anyOf": [{"type": "integer", "minimum": 1}, {"enum": [AUTO, OFFLINE]}]}
@@ -185,7 +185,7 @@ def _or_list(schema: dict[str, Any]) -> None:
     schema["anyOf"] = [{"const": AUTO}, listed, {**mapping, "propertyNames": names}]
 
 
-_ByConcurrency = BeforeValidator(_by_concurrency)
+_ByConcurrency = BeforeValidator(_map_by_concurrency)
 
 
 class PointGroup(SettingsGroup):
@@ -224,7 +224,7 @@ class CurveGroup(PointGroup):
             "Concurrency of each point, such as [1, 8, 40], or a map from concurrency to the point's settings; "
             "auto: as many points as the rules require, placed by region; offline: a dedicated Offline run."
         ),
-        json_schema_extra=_or_list,
+        json_schema_extra=_allow_list,
     )
     accuracy_points: _Concurrencies = Field(
         None,

@@ -54,7 +54,7 @@ def make_power(system: str, description: Mapping[str, Any], nodes: Sequence[Mapp
         "node_sets": [_make_set(number, node, total) for number, node in enumerate(sets)],
         "scale_out": {"present": False},
     }
-    declared = _sourced(description, "provisioned_power_kw", "provisioned_power_source")
+    declared = _read_sourced(description, "provisioned_power_kw", "provisioned_power_source")
     return {**power, "declared_provisioned_power": declared} if declared else power
 
 
@@ -64,38 +64,40 @@ def _make_set(number: int, node: Mapping[str, Any], usual: int) -> dict[str, Any
         "system_node_ensemble_id": read_count(node.get("system_node_ensemble_id"), 1),
         "nodes_provisioned": read_count(node.get("number_of_nodes"), usual),
     }
-    published = _sourced(node, "published_node_power_w", "published_node_power_source")
+    published = _read_sourced(node, "published_node_power_w", "published_node_power_source")
     if published:
         return {**found, "power_method": "published_system", "published_power": published}
-    return {**found, "power_method": "component_sum", "components": _components(node)}
+    return {**found, "power_method": "component_sum", "components": _make_components(node)}
 
 
-def _components(description: Mapping[str, Any]) -> dict[str, Any]:
+def _make_components(description: Mapping[str, Any]) -> dict[str, Any]:
     switches = read_count(description.get("scale_up_switch_count"), 0)
     network: dict[str, Any] = {"method": "none"}
     if switches:
         network = {"method": "declared_tdp", "switch_count": switches}
-        network |= _optional("tdp_per_switch", _sourced(description, "scale_up_switch_w", "scale_up_switch_source"))
+        each = _read_sourced(description, "scale_up_switch_w", "scale_up_switch_source")
+        network |= {"tdp_per_switch": each} if each else {}
     return {
-        "cpu": _units(description, "host_processor_model_name", "host_processors_per_node", "host_processor_tdp", 1),
-        "accelerator": _units(description, "accelerator_model_name", "accelerators_per_node", "accelerator_tdp", 0),
+        "cpu": _make_units(
+            description, "host_processor_model_name", "host_processors_per_node", "host_processor_tdp", 1
+        ),
+        "accelerator": _make_units(
+            description, "accelerator_model_name", "accelerators_per_node", "accelerator_tdp", 0
+        ),
         "scale_up_network": network,
     }
 
 
-def _units(description: Mapping[str, Any], model: str, count: str, rated: str, usual: int) -> dict[str, Any]:
+def _make_units(description: Mapping[str, Any], model: str, count: str, rated: str, usual: int) -> dict[str, Any]:
     number = read_count(description.get(count), usual)
     block: dict[str, Any] = {"model": str(description.get(model, "")), "count_per_node": number}
     if not number:  # systems without units need not state their power
         return {**block, "tdp_per_unit": {"value_w": 0, "source_type": "mlc_default", "source": "D.3"}}
-    return block | _optional("tdp_per_unit", _sourced(description, f"{rated}_w", f"{rated}_source"))
+    each = _read_sourced(description, f"{rated}_w", f"{rated}_source")
+    return block | {"tdp_per_unit": each} if each else block
 
 
-def _optional(name: str, value: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value} if value else {}
-
-
-def _sourced(description: Mapping[str, Any], value: str, source: str) -> dict[str, Any]:
+def _read_sourced(description: Mapping[str, Any], value: str, source: str) -> dict[str, Any]:
     """Return a figure with the public page that states it."""
     stated = description.get(value)
     if stated in (None, ""):
@@ -130,7 +132,7 @@ def collect_curves(submission: SubmissionContent, rules: CurveRules) -> Endpoint
     for content in submission.cells:
         groups.setdefault((content.cell.division, content.cell.system, content.official), []).append(content)
     systems = {(system.division, system.name): system for system in submission.systems}
-    curves = tuple(_curve(cells, systems[division, name], rules) for (division, name, _), cells in groups.items())
+    curves = tuple(_make_curve(cells, systems[division, name], rules) for (division, name, _), cells in groups.items())
     return EndpointsContent(
         submitter=submission.submitter,
         curves=curves,
@@ -207,11 +209,11 @@ def group_by_cell(files: Mapping[str, str], points: Iterable[CellContent]) -> di
     return found
 
 
-def _curve(cells: Sequence[CellContent], system: SystemContent, rules: CurveRules) -> CurveContent:
+def _make_curve(cells: Sequence[CellContent], system: SystemContent, rules: CurveRules) -> CurveContent:
     first = cells[0]
-    facts = _facts(first)
+    facts = _get_facts(first)
     seeds = rules.find_seed_set(facts.seed_set)
-    measured = [_facts(content).measured for content in cells]
+    measured = [_get_facts(content).measured for content in cells]
     elects = not any(point.is_offline or point.is_agentic for point in measured)
     return CurveContent(
         system=first.cell.system,
@@ -223,18 +225,18 @@ def _curve(cells: Sequence[CellContent], system: SystemContent, rules: CurveRule
         seed_set=facts.seed_set,
         target_cohort=str(facts.disclosed.get(_TARGET) or seeds.cohorts[0]),
         implementation=first.cell.benchmark,
-        points=tuple(_point(content, system, elects=elects) for content in cells),
+        points=tuple(_make_point(content, system, elects=elects) for content in cells),
         disclosed={name: value for name, value in facts.disclosed.items() if name != _TARGET},
         description=_describe(system),
-        power=_power(system, _DIVISIONS[first.cell.division], rules),
+        power=_collect_power(system, _DIVISIONS[first.cell.division], rules),
         rehearsal=first.rehearsal,
     )
 
 
-def _point(content: CellContent, system: SystemContent, *, elects: bool) -> PointContent:
+def _make_point(content: CellContent, system: SystemContent, *, elects: bool) -> PointContent:
     """``elects``: the curve has no dedicated Offline run and is not agentic, so that the point at the maximum counts as
     one."""
-    facts, ids = _facts(content), _number_nodes(system)
+    facts, ids = _get_facts(content), _number_nodes(system)
     assert content.configuration is not None
     elected = ELECTED if elects and facts.measured.concurrency == facts.max_concurrency else ""
     return PointContent(
@@ -247,7 +249,7 @@ def _point(content: CellContent, system: SystemContent, *, elects: bool) -> Poin
     )
 
 
-def _power(system: SystemContent, division: str, rules: CurveRules) -> dict[str, Any]:
+def _collect_power(system: SystemContent, division: str, rules: CurveRules) -> dict[str, Any]:
     """Return the power from the spec's own file, or from its description if the division needs it or if the spec
     declares any part of it."""
     if system.nameplate:
@@ -273,7 +275,7 @@ def _describe(system: SystemContent) -> dict[str, Any]:
     return {
         "system_name": system.name,
         "shortened_system_name": system.name[:20],
-        "system_size": _size(nodes),
+        "system_size": _describe_size(nodes),
         "system_node_ensemble_count": len(nodes),
         "system_node_ensemble_total": sum(counts),
         **own,
@@ -300,7 +302,7 @@ def _count(node: Mapping[str, object], name: str, usual: int = 1) -> int:
     return read_count(node.get(name), usual)
 
 
-def _size(nodes: Sequence[Mapping[str, object]]) -> str:
+def _describe_size(nodes: Sequence[Mapping[str, object]]) -> str:
     """Return the number of accelerators of each type of node, in the rules' notation; of nodes if there are no
     accelerators."""
     accelerators = [_count(node, "number_of_nodes") * _count(node, "accelerators_per_node", 0) for node in nodes]
@@ -322,6 +324,6 @@ def _name_model(content: CellContent) -> str:
     return canonicalise_model(content.official)
 
 
-def _facts(content: CellContent) -> PointFacts:
+def _get_facts(content: CellContent) -> PointFacts:
     assert isinstance(content.point, PointFacts)
     return content.point

@@ -25,36 +25,36 @@ _WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null",
 
 def write_yaml(values: Mapping[str, Any]) -> bytes:
     """Write a mapping of scalars, mappings and lists in its order. Raises TypeError for anything else."""
-    return "".join(f"{line}\n" for line in _mapping(values, "")).encode()
+    return "".join(f"{line}\n" for line in _format_mapping(values, "")).encode()
 
 
-def _mapping(values: Mapping[Any, Any], indent: str) -> Iterator[str]:
+def _format_mapping(values: Mapping[Any, Any], indent: str) -> Iterator[str]:
     for name, value in values.items():
-        yield from _entry(f"{indent}{_scalar(str(name))}:", value, indent)
+        yield from _format_entry(f"{indent}{_format_scalar(str(name))}:", value, indent)
 
 
-def _entry(head: str, value: Any, indent: str) -> Iterator[str]:
+def _format_entry(head: str, value: Any, indent: str) -> Iterator[str]:
     if isinstance(value, Mapping) and value:
         yield head
-        yield from _mapping(value, f"{indent}  ")
+        yield from _format_mapping(value, f"{indent}  ")
     elif isinstance(value, (list, tuple)) and value:
         yield head
-        yield from _items(value, f"{indent}  ")
+        yield from _format_items(value, f"{indent}  ")
     else:
-        yield f"{head} {_scalar(value)}"
+        yield f"{head} {_format_scalar(value)}"
 
 
-def _items(values: list[Any] | tuple[Any, ...], indent: str) -> Iterator[str]:
+def _format_items(values: list[Any] | tuple[Any, ...], indent: str) -> Iterator[str]:
     for value in values:
         if isinstance(value, Mapping) and value:
-            lines = list(_mapping(value, f"{indent}  "))
+            lines = list(_format_mapping(value, f"{indent}  "))
             yield f"{indent}- {lines[0].lstrip()}"
             yield from lines[1:]
         else:
-            yield f"{indent}- {_scalar(value)}"
+            yield f"{indent}- {_format_scalar(value)}"
 
 
-def _scalar(value: Any) -> str:
+def _format_scalar(value: Any) -> str:
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -103,9 +103,9 @@ def collect_point_fields(
     fields["target_cohort"] = curve.target_cohort
     if point.offline:
         fields["offline"] = point.offline
-    fields["runtime_settings"] = _runtime_settings(point, curve, rules)
+    fields["runtime_settings"] = _collect_runtime_settings(point, curve, rules)
     fields["warmup"] = show_warmup(point.measured.warmup, facts.warmup)
-    window = _window(point, regions, rules)
+    window = _describe_window(point, regions, rules)
     if window:
         fields["steady_state"] = window
     if facts.speculative:
@@ -122,7 +122,7 @@ def collect_point_fields(
     return fields
 
 
-def _runtime_settings(point: PointContent, curve: CurveContent, rules: CurveRules) -> dict[str, Any]:
+def _collect_runtime_settings(point: PointContent, curve: CurveContent, rules: CurveRules) -> dict[str, Any]:
     """List the settings of this run, from the configuration that the client resolved. A seed that the client's
     configuration cannot hold is taken from the seed set."""
     measured = point.measured
@@ -157,7 +157,7 @@ def show_warmup(client: Warmup | None, declared: Mapping[str, object]) -> dict[s
     return fields if fields["link_logs"] else {n: value for n, value in fields.items() if n != "link_logs"}
 
 
-def _window(point: PointContent, regions: Regions, rules: CurveRules) -> Mapping[str, Any]:
+def _describe_window(point: PointContent, regions: Regions, rules: CurveRules) -> Mapping[str, Any]:
     """Return nothing if the client did not look for a steady state, or if the rules define none."""
     found = point.measured.window
     if found is None or point.offline == DEDICATED:
@@ -212,10 +212,10 @@ def collect_description(point: PointContent, curve: CurveContent, peak: Decimal,
 def summarise_deployment(values: Mapping[str, Any]) -> str:
     """Summarise the fields that are greater than 1, with the notes, in at least four characters, as the checker
     requires."""
-    parts = [f"{name}={int(values[name])}" for name in _PARALLEL if _more_than_one(values.get(name))]
+    parts = [f"{name}={int(values[name])}" for name in _PARALLEL if _is_above_one(values.get(name))]
     notes = str(values.get("config_summary_notes") or "").strip()
     return "; ".join([*parts, *([notes] if notes else [])]) or "one replica, not partitioned"
 
 
-def _more_than_one(value: object) -> bool:
+def _is_above_one(value: object) -> bool:
     return value is True or (isinstance(value, int) and value > 1)

@@ -74,7 +74,7 @@ class PointFolder(Struct, frozen=True, dict=True):
     def name(self) -> str:
         return self.path.name
 
-    def state(self, name: str) -> Any:
+    def get(self, name: str) -> Any:
         """Return a field of point.yaml, None if it cannot be read."""
         return None if self.point.value is None else self.point.value.get(name)
 
@@ -84,14 +84,14 @@ class PointFolder(Struct, frozen=True, dict=True):
     @cached_property
     def concurrency(self) -> int:
         """Return the concurrency stated in point.yaml; else that of the folder's name."""
-        stated = self.state("concurrency")
+        stated = self.get("concurrency")
         return stated if is_whole(stated) and stated > 0 else self.named
 
     @cached_property
     def results(self) -> tuple[MeasuredPoint | None, tuple[PointProblem, ...]]:
         """Return the run without its accuracy, or the problems that make it unreadable."""
         try:
-            found = {name: data for name in (CONFIG, SUMMARY) if (data := self._bytes(name)) is not None}
+            found = {name: data for name in (CONFIG, SUMMARY) if (data := self._read_bytes(name)) is not None}
             return parse_point(found, self.concurrency), ()
         except UnreadablePointError as error:
             return None, error.problems
@@ -103,7 +103,7 @@ class PointFolder(Struct, frozen=True, dict=True):
     @cached_property
     def scored(self) -> tuple[tuple[AccuracyScore, ...], tuple[PointProblem, ...]]:
         """Return the scores of accuracy_results.json, none if the file is missing or unusable."""
-        data = self._bytes(ACCURACY)
+        data = self._read_bytes(ACCURACY)
         if data is None:
             return (), ()
         try:
@@ -118,7 +118,7 @@ class PointFolder(Struct, frozen=True, dict=True):
     def _read(self, name: str, parse: Callable[[bytes, str], ResultDocument]) -> Read[ResultDocument]:
         return read_file(self.path / name, f"{self.shown}/{name}", parse)
 
-    def _bytes(self, name: str) -> bytes | None:
+    def _read_bytes(self, name: str) -> bytes | None:
         try:
             return read_bytes(self.path / name, TEXT_LIMIT)
         except UnreadableError:
@@ -216,7 +216,7 @@ _DEPTH = 2
 def find_submissions(path: Path) -> tuple[SubmissionFolder, ...]:
     """Find every Endpoints submission at or up to two folders below a path: a results repository, an organisation, or
     one submission. Raises ReconcilerError if there is none."""
-    found = tuple(_below(str(path), "", _DEPTH))
+    found = tuple(_find_below(str(path), "", _DEPTH))
     if not found:
         raise ReconcilerError(
             f"{path} is not an Endpoints submission: no {RESULTS}/ with points r<N>",
@@ -227,17 +227,17 @@ def find_submissions(path: Path) -> tuple[SubmissionFolder, ...]:
 
 def is_endpoints_submission(path: Path) -> bool:
     """Return True if a path has points of MLPerf Endpoints rather than a tree of MLPerf Inference."""
-    return path.is_dir() and any(_below(str(path), "", _DEPTH))
+    return path.is_dir() and any(_find_below(str(path), "", _DEPTH))
 
 
-def _below(path: str, shown: str, depth: int) -> Iterator[SubmissionFolder]:
+def _find_below(path: str, shown: str, depth: int) -> Iterator[SubmissionFolder]:
     names = list_folders(path) if depth == _DEPTH else list_if_open(list_folders, path)
     if RESULTS in names and _has_points(join_path(path, RESULTS)):
         yield SubmissionFolder(Path(path), shown, Path(path).resolve().parent.name)
         return
     for name in names:
         if depth and not name.startswith(".") and name not in DIVISIONS:
-            yield from _below(join_path(path, name), f"{shown}{name}/", depth - 1)
+            yield from _find_below(join_path(path, name), f"{shown}{name}/", depth - 1)
 
 
 def _has_points(results: str) -> bool:
@@ -251,7 +251,7 @@ def _has_points(results: str) -> bool:
 
 def find_implementation(curve: CurveFolder) -> str:
     """Return the folder of its code below src/, as named by its points; "" if none names it."""
-    source = next((str(value) for point in curve.stated if (value := point.state("shared_src"))), "")
+    source = next((str(value) for point in curve.stated if (value := point.get("shared_src"))), "")
     name = source.strip().strip("/").rpartition("/")[2]
     return name if is_portable(name) else ""
 

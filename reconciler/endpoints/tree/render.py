@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
-from typing import Any
 
 from reconciler.endpoints.rules.curve_rules import CurveRules
 from reconciler.endpoints.rules.regions import Regions, derive_regions
@@ -71,23 +70,20 @@ def render_disclosure(curves: Iterable[CurveContent]) -> bytes:
     lines = ["# Software", ""]
     for curve in curves:
         lines += [f"## {curve.model} on {curve.system}", "", "| component | version |", "|---|---|"]
-        lines += [f"| serving framework | {_cell(curve.description.get('serving_framework'))} |"]
+        lines += [f"| serving framework | {_show(curve.description.get('serving_framework'))} |"]
         lines += [
-            f"| client | {_cell(', '.join(sorted({p.measured.client for p in curve.points if p.measured.client})))} |"
+            f"| client | {_show(', '.join(sorted({p.measured.client for p in curve.points if p.measured.client})))} |"
         ]
-        lines += [f"| {title} | {_cell(curve.disclosed[name])} |" for name, title in _TERMS if name in curve.disclosed]
+        lines += [f"| {title} | {_show(curve.disclosed[name])} |" for name, title in _TERMS if name in curve.disclosed]
         nodes = curve.description.get("node_types")
         for node in nodes if isinstance(nodes, (list, tuple)) else ():
-            lines += _node(node) if isinstance(node, Mapping) else []
+            found = node if isinstance(node, Mapping) else {}
+            lines += [f"| {name.replace('_', ' ')} | {_show(found[name])} |" for name in _SOFTWARE if found.get(name)]
         lines += [""]
     return "\n".join(lines).encode()
 
 
-def _node(node: Mapping[str, Any]) -> list[str]:
-    return [f"| {name.replace('_', ' ')} | {_cell(node[name])} |" for name in _SOFTWARE if node.get(name)]
-
-
-def _cell(value: object) -> str:
+def _show(value: object) -> str:
     return " ".join(str(value or "not stated").replace("|", "\\|").split())
 
 
@@ -101,14 +97,14 @@ def render_endpoints(submission: EndpointsContent, rules: CurveRules) -> Iterato
     power descriptors.
     """
     files: dict[str, Content] = {}
-    for path, content in _files(submission, rules):
+    for path, content in _render_files(submission, rules):
         if path in files:
             raise ReconcilerError(f"two files claim {path} in the submission", fix="name the curves or points apart")
         files[path] = content
     yield from sorted(files.items(), key=lambda item: item[0])
 
 
-def _files(submission: EndpointsContent, rules: CurveRules) -> Iterator[Rendered]:
+def _render_files(submission: EndpointsContent, rules: CurveRules) -> Iterator[Rendered]:
     names = {"submitter": submission.submitter, "submission": PENDING}
     for implementation in sorted({curve.implementation for curve in submission.curves} | set(submission.code)):
         code = dict(submission.code.get(implementation, {}))
@@ -120,12 +116,12 @@ def _files(submission: EndpointsContent, rules: CurveRules) -> Iterator[Rendered
     documents.setdefault(DISCLOSURE, render_disclosure(submission.curves))
     for file, content in documents.items():
         yield make_path(DOCUMENT_FILE, **names, file=file), content
-    yield from _power(submission, names)
+    yield from _render_power(submission, names)
     for curve in submission.curves:
-        yield from _curve(curve, rules, {**names, "system": curve.system, "model": curve.model})
+        yield from _render_curve(curve, rules, {**names, "system": curve.system, "model": curve.model})
 
 
-def _power(submission: EndpointsContent, names: dict[str, str]) -> Iterator[Rendered]:
+def _render_power(submission: EndpointsContent, names: dict[str, str]) -> Iterator[Rendered]:
     """Render one file for each system, shared by all of its curves."""
     found: dict[str, bytes] = {}
     for curve in submission.curves:
@@ -137,12 +133,12 @@ def _power(submission: EndpointsContent, names: dict[str, str]) -> Iterator[Rend
         yield make_path(SYSTEM_FILE, **names, system=system, file=POWER), rendered
 
 
-def _curve(curve: CurveContent, rules: CurveRules, names: dict[str, str]) -> Iterator[Rendered]:
+def _render_curve(curve: CurveContent, rules: CurveRules, names: dict[str, str]) -> Iterator[Rendered]:
     regions = _find_regions(curve, rules)
     peak = max((point.measured.system_tps for point in curve.points), default=Decimal(0))
     for point in sorted(curve.points, key=lambda point: point.measured.concurrency):
         place = {**names, "point": name_point(point.measured.concurrency)}
-        for file, content in _point(point, curve, regions, peak, rules):
+        for file, content in _render_point(point, curve, regions, peak, rules):
             yield make_path(POINT_FILE, **place, file=file), content
 
 
@@ -154,7 +150,7 @@ def _find_regions(curve: CurveContent, rules: CurveRules) -> Regions:
     return derive_regions((point.measured.concurrency for point in chosen), curve.max_concurrency, rules, declared)
 
 
-def _point(
+def _render_point(
     point: PointContent, curve: CurveContent, regions: Regions, peak: Decimal, rules: CurveRules
 ) -> Iterator[Rendered]:
     yield POINT, write_yaml(collect_point_fields(point, curve, regions, rules))

@@ -52,13 +52,15 @@ def arrange_curve(document: Document, name: str) -> Document:
     pareto = read_pareto(curve)
     drawn = {point.concurrency: point for point in pareto.points}
     cells = [(number, f"{name}/{name_point(number)}") for number in curve["declared"]]
+    ceiling = curve["ceiling"]
+    rate = "not measured yet" if ceiling is None else f"{show_rate(float(ceiling))} tokens/s"
     return {
         "title": name,
         "curve": curve,
         "looked": document["looked"],
-        "bands": [_band(band) for band in curve["bands"]],
-        "rows": [_row(number, cell, entries.get(cell), drawn.get(number), curve) for number, cell in cells],
-        "offline": _offline(f"{name}/{name_point(curve['offline'])}", curve) if curve["offline"] else None,
+        "bands": [_arrange_band(band) for band in curve["bands"]],
+        "rows": [_arrange_row(number, cell, entries.get(cell), drawn.get(number), curve) for number, cell in cells],
+        "offline": {"cell": f"{name}/{name_point(curve['offline'])}", "rate": rate} if curve["offline"] else None,
         "user_rate": name_user_rate([pareto]).capitalize(),
         "charts": draw_curve(curve),
         "denser": join_listing(map(str, curve["denser"])) if curve["denser"] else "",
@@ -66,7 +68,7 @@ def arrange_curve(document: Document, name: str) -> Document:
     }
 
 
-def _band(band: Document) -> Document:
+def _arrange_band(band: Document) -> Document:
     missing = [point for point in band["declared"] if point not in band["measured"]]
     if not band["declared"]:
         kind, word = "no", "no point"
@@ -77,12 +79,7 @@ def _band(band: Document) -> Document:
     return {**band, "points": join_listing(map(str, band["declared"]), most=12), "kind": kind, "word": word}
 
 
-def _offline(cell: str, curve: Document) -> Document:
-    ceiling = curve["ceiling"]
-    return {"cell": cell, "rate": "not measured yet" if ceiling is None else f"{show_rate(float(ceiling))} tokens/s"}
-
-
-def _row(number: int, cell: str, entry: Document | None, point: CurvePoint | None, curve: Document) -> Document:
+def _arrange_row(number: int, cell: str, entry: Document | None, point: CurvePoint | None, curve: Document) -> Document:
     bands = [band["title"] for band in curve["bands"] if number in band["declared"]]
     return {
         "concurrency": number,
@@ -102,21 +99,16 @@ def sum_up_curve(curve: Document, rows: Sequence[Document]) -> Document:
     rates = [float(point["system_tps"]) for point in curve["points"]]
     rates += [float(curve["ceiling"])] if curve["ceiling"] is not None else []
     gaps = [band["title"] for band in curve["bands"] if not band["measured"]]
+    others = [row["state"] for row in rows if row["state"] != "ready"]
     notes = [f"{len(curve['measured'])} of {show_count(len(curve['declared']), 'point')}"]
     notes += [f"nothing measured in {join_listing(gaps)}"] if gaps else []
     return {
         "curve": curve["curve"],
-        "state": _sum_up_states([row["state"] for row in rows]),
+        "state": max(others, key=others.count) if others else "ready",
         "metric": f"at most {show_rate(max(rates))} tokens/s" if rates else "",
         "steps": sum(row["steps"] for row in rows),
         "notes": "; ".join(notes),
     }
-
-
-def _sum_up_states(states: Sequence[str]) -> str:
-    """Return "ready" if all points are ready, else the most common state of the others."""
-    others = [state for state in states if state != "ready"]
-    return max(others, key=others.count) if others else "ready"
 
 
 def chart_curves(name: str, curves: Mapping[str, ParetoCurve]) -> Chart:
@@ -124,7 +116,8 @@ def chart_curves(name: str, curves: Mapping[str, ParetoCurve]) -> Chart:
     if name == PARETO:
         return _chart_pareto(curves)
     if name == TTFT:
-        return _chart_over(name, "TTFT P90 over concurrency", "ms", {n: _ttft(c) for n, c in curves.items()}, curves)
+        times = {n: _list_ttft(c) for n, c in curves.items()}
+        return _chart_over(name, "TTFT P90 over concurrency", "ms", times, curves)
     rates = {n: tuple((p.concurrency, p.system_tps) for p in c.points) for n, c in curves.items()}
     return _chart_over(name, "System throughput over concurrency", "tokens/s", rates, curves)
 
@@ -136,23 +129,23 @@ def _chart_pareto(curves: Mapping[str, ParetoCurve]) -> Chart:
     for tone, (label, curve) in enumerate(curves.items()):
         kept = [p for p in curve.points if p.concurrency not in curve.dominated]
         beaten = [p for p in curve.points if p.concurrency in curve.dominated]
-        drawn.append(Curve(label, trace_steps(_places(kept)), tone=tone))
-        drawn.append(Curve(_named(label, "points", curves), _places(kept), Stroke.POINTS, tone))
+        drawn.append(Curve(label, trace_steps(_list_places(kept)), tone=tone))
+        drawn.append(Curve(_name_part(label, "points", curves), _list_places(kept), Stroke.POINTS, tone))
         if beaten:
-            drawn.append(Curve(_named(label, "dominated", curves), _places(beaten), Stroke.CROSSES, tone))
+            drawn.append(Curve(_name_part(label, "dominated", curves), _list_places(beaten), Stroke.CROSSES, tone))
         if curve.ceiling is not None and curve.points:
             users = [float(point.per_user) for point in curve.points]
             ceiling = tuple((x, float(curve.ceiling)) for x in (min(users), max(users)))
-            drawn.append(Curve(_named(label, "Offline", curves), ceiling, Stroke.BOUND, tone))
-    across, rows, summary = name_user_rate(curves.values()), _rows(curves), _sum_up(curves)
-    return Chart(PARETO, "Pareto curve", across, "system tokens/s", tuple(drawn), _columns(curves), rows, summary)
+            drawn.append(Curve(_name_part(label, "Offline", curves), ceiling, Stroke.BOUND, tone))
+    across, rows, summary = name_user_rate(curves.values()), _list_rows(curves), _sum_up(curves)
+    return Chart(PARETO, "Pareto curve", across, "system tokens/s", tuple(drawn), _list_columns(curves), rows, summary)
 
 
 def name_user_rate(curves: Iterable[ParetoCurve]) -> str:
     return "tokens/s across completed turns" if any(curve.agentic for curve in curves) else "tokens/s per user"
 
 
-def _columns(curves: Mapping[str, ParetoCurve]) -> tuple[str, ...]:
+def _list_columns(curves: Mapping[str, ParetoCurve]) -> tuple[str, ...]:
     rate = name_user_rate(curves.values()).capitalize()
     return "Curve", "Concurrency", rate, "Tokens/s", "TTFT P90 in ms", "Dominated"
 
@@ -168,23 +161,25 @@ def _chart_over(
     for tone, (label, found) in enumerate(values.items()):
         places = tuple((float(concurrency), float(value)) for concurrency, value in sorted(found))
         drawn.append(Curve(label, trace_steps(places), tone=tone))
-        drawn.append(Curve(_named(label, "points", curves), places, Stroke.POINTS, tone))
-    return Chart(name, title, "concurrency", unit, tuple(drawn), _columns(curves), _rows(curves), _sum_up(curves))
+        drawn.append(Curve(_name_part(label, "points", curves), places, Stroke.POINTS, tone))
+    return Chart(
+        name, title, "concurrency", unit, tuple(drawn), _list_columns(curves), _list_rows(curves), _sum_up(curves)
+    )
 
 
-def _ttft(curve: ParetoCurve) -> tuple[tuple[int, Decimal], ...]:
+def _list_ttft(curve: ParetoCurve) -> tuple[tuple[int, Decimal], ...]:
     return tuple((p.concurrency, p.ttft_p90_ms) for p in curve.points if p.ttft_p90_ms is not None)
 
 
-def _named(label: str, what: str, curves: Mapping[str, ParetoCurve]) -> str:
+def _name_part(label: str, what: str, curves: Mapping[str, ParetoCurve]) -> str:
     return what if len(curves) == 1 else f"{label}, {what}"
 
 
-def _places(points: list[CurvePoint]) -> tuple[tuple[float, float], ...]:
+def _list_places(points: list[CurvePoint]) -> tuple[tuple[float, float], ...]:
     return tuple((float(point.per_user), float(point.system_tps)) for point in points)
 
 
-def _rows(curves: Mapping[str, ParetoCurve]) -> tuple[tuple[str, ...], ...]:
+def _list_rows(curves: Mapping[str, ParetoCurve]) -> tuple[tuple[str, ...], ...]:
     return tuple(
         (
             label,

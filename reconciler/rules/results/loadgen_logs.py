@@ -441,9 +441,9 @@ def find_other_summary(path: Path, log: DetailLog) -> Iterator[LogFinding]:
     summary = parse_summary(path.read_bytes())
     for reading in summary.list_readings(log):
         for name, key in find_differing(reading, log):
-            where = f"{SUMMARY} says {reading.get(name)} (line {reading.number(name)})"
+            where = f"{SUMMARY} says {reading.get(name)} (line {reading.find_line_number(name)})"
             text = f"summary: {name}: {where}, {DETAIL} {log.get(key)} (line {log.find_line_number(key)})"
-            yield LogFinding("summary.differs", text, SUMMARY, reading.number(name))
+            yield LogFinding("summary.differs", text, SUMMARY, reading.find_line_number(name))
 
 
 def find_excess_time(log: DetailLog, kept: Kept) -> Iterator[LogFinding]:

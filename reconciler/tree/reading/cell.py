@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from reconciler.loadgen.log import DetailLog, parse_detail
-from reconciler.loadgen.log_files import ACCURACY_LOG, ACCURACY_TEXT, BUILT_IN_CONF, DETAIL, SUMMARY, log_hash
+from reconciler.loadgen.log_files import ACCURACY_LOG, ACCURACY_TEXT, BUILT_IN_CONF, DETAIL, SUMMARY, hash_log
 from reconciler.loadgen.summary import SummaryLog, parse_summary
 from reconciler.loadgen.text_log import is_text_log, parse_text_log
 from reconciler.loadgen.user_conf import UserConf, parse_user_conf
@@ -95,7 +95,7 @@ class RunFolder(Struct, frozen=True, dict=True):
 
         def parse(data: bytes, shown: str) -> DetailLog:
             nonlocal digest
-            digest = log_hash(data) if data else ""
+            digest = hash_log(data) if data else ""
             if is_text_log(data):
                 return parse_text_log(data, self.summary.value, shown)
             return replace(RECENT.find(digest, len(data), lambda: parse_detail(data, shown)), file=shown)
@@ -252,7 +252,7 @@ class CellFiles(Struct, frozen=True, dict=True):
         """Return a run's accuracy log, complete or truncated; None if it is absent or unreadable."""
         data, place = self.read_content(folder, ACCURACY_LOG), folder.location
         if data is not None and place not in self._answers:
-            digest = log_hash(data)
+            digest = hash_log(data)
             self._answers[place] = RECENT_ANSWERS.find(digest, len(data), partial(CachedAnswers, data, digest))
         return self._answers.get(place)
 

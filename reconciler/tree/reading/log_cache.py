@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from reconciler.errors import LogError
 from reconciler.loadgen.log import DetailLog
-from reconciler.loadgen.log_files import is_truncated, log_hash
+from reconciler.loadgen.log_files import hash_log, is_truncated
 from reconciler.resource.lazy_property import lazy_property
 from reconciler.rules.compliance.entries import Entry, read_cached_entries
 
@@ -35,7 +35,7 @@ class RecentFiles(Struct, Generic[T]):
 
 
 class CachedAnswers(Struct, frozen=True, dict=True):
-    """Accuracy log with values derived from it. ``hash``: see ``log_hash``."""
+    """Accuracy log with values derived from it. ``hash``: see ``hash_log``."""
 
     data: bytes
     hash: str
@@ -48,13 +48,13 @@ class CachedAnswers(Struct, frozen=True, dict=True):
         """Yield the hash of the log unchanged, and with the line ends that LoadGen writes on Linux."""
         yield self.hash
         if b"\r" in self.data:
-            yield log_hash(self._plain)
+            yield hash_log(self._plain)
 
     def list_hashes(self) -> Iterator[str]:
         """Also yield the hash with other line ends, which git and archivers may change. Each is computed only if those
         before do not match."""
         yield from self.list_own_hashes()
-        yield log_hash(self._plain.replace(b"\n", b"\r\n"))
+        yield hash_log(self._plain.replace(b"\n", b"\r\n"))
 
     @property
     def _plain(self) -> bytes:

@@ -19,7 +19,7 @@ from reconciler.diff.claims import Proof
 from reconciler.errors import RecordError
 from reconciler.history.commit_records import CommitRecords, Committed, RecordReader
 from reconciler.history.logs import Logs
-from reconciler.loadgen.log_files import log_hash
+from reconciler.loadgen.log_files import hash_log
 from reconciler.record.codec import decode
 from reconciler.record.store import write_record
 from reconciler.resource.inputs import Input, make_key
@@ -163,7 +163,7 @@ class Reader:
 
 def test_large_logs_make_room_for_each_other() -> None:
     contents = [bytes([number]) * (30 << 20) for number in range(3)]
-    names = {log_hash(data): f"blob {number}" for number, data in enumerate(contents)}
+    names = {hash_log(data): f"blob {number}" for number, data in enumerate(contents)}
     reader = Reader(dict(zip(names.values(), contents, strict=True)))
     logs = Logs(names, reader)  # type: ignore[arg-type]
     for digest, data in zip(names, contents, strict=True):
@@ -175,7 +175,7 @@ def test_large_logs_make_room_for_each_other() -> None:
 
 
 def test_a_log_is_what_its_name_says_or_is_not_believed() -> None:
-    good, lost, other = (log_hash(data) for data in (b"good", b"lost", b"other"))
+    good, lost, other = (hash_log(data) for data in (b"good", b"lost", b"other"))
     logs = Logs({good: "1", other: "2"}, Reader({"1": b"good", "2": b"edited"}))  # type: ignore[arg-type]
     asked = [Artifact("", digest, 0, "logs") for digest in (good, lost, other)]
     assert logs.read(asked) == {good: b"good"}

@@ -9,7 +9,7 @@ from decimal import Decimal
 import pytest
 
 from reconciler.loadgen.consistency import find_inconsistencies
-from reconciler.loadgen.inconsistency import elapsed_seconds
+from reconciler.loadgen.inconsistency import read_elapsed_seconds
 from reconciler.loadgen.log import DetailLog, parse_detail
 from tests.unit.loadgen.test_contradictions import make_log
 
@@ -127,6 +127,6 @@ def make_log_inconsistency(**values: str) -> DetailLog:
 
 def test_a_run_lasts_from_its_beginning_to_its_end() -> None:
     begun, ended = '"11-22-2026 12:00:00.250"', '"11-22-2026 12:00:10.500"'
-    assert elapsed_seconds(make_log_inconsistency(power_begin=begun, power_end=ended)) == Decimal("10.25")
+    assert read_elapsed_seconds(make_log_inconsistency(power_begin=begun, power_end=ended)) == Decimal("10.25")
     for values in ({"power_begin": begun}, {"power_end": ended}, {"power_begin": begun, "power_end": '"late"'}):
-        assert elapsed_seconds(make_log_inconsistency(**values)) is None
+        assert read_elapsed_seconds(make_log_inconsistency(**values)) is None

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from reconciler.errors import LogError
 from reconciler.loadgen.consistency import find_inconsistencies
 from reconciler.loadgen.log import DetailLog, find_fingerprints, parse_detail
-from reconciler.loadgen.log_files import is_truncated, log_hash, split_answers, truncate_text
+from reconciler.loadgen.log_files import hash_log, is_truncated, split_answers, truncate_text
 from reconciler.loadgen.summary import find_differing, parse_summary
 from reconciler.loadgen.text_log import PASSED_OVER, is_text_log, parse_text_log
 from reconciler.resource.ruled_values import AccuracyLogRule
@@ -303,7 +303,7 @@ RULE = AccuracyLogRule(limit=30, whole_below=9, keep=4)
 def test_a_log_is_cut_from_a_size_on() -> None:
     assert truncate_text(b"12345678", b"5678", 8, RULE) == b"12345678"
     assert truncate_text(b"1234", b"6789", 9, RULE) == b"1234\n\n...\n\n6789"
-    assert log_hash(b"") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+    assert hash_log(b"") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from reconciler.loadgen.log import DetailLog, parse_detail
-from reconciler.loadgen.margins import Margin, compute_margins, show_measured, show_seconds
+from reconciler.loadgen.margins import Margin, compute_margins, read_seconds, show_measured
 from reconciler.loadgen.verdict import suggest
 from tests.unit.loadgen.test_contradictions import make_log
 
@@ -210,10 +210,10 @@ def shown(**values: Any) -> list[str]:
 
 
 def test_a_run_lasts_to_the_millisecond() -> None:
-    assert show_seconds(make_log(power_end="02-22-2023 08:54:58.6004")) == Decimal("10.5")
-    assert show_seconds(make_log(power_end="02-22-2023 08:54:58.6006")) == Decimal("10.501")
-    assert show_seconds(make_log()) is show_seconds(make_log(power_begin=None, **ENDED)) is None
-    assert show_seconds(make_log(result_max_latency_ns=1_500_000_000)) == Decimal("1.5")
+    assert read_seconds(make_log(power_end="02-22-2023 08:54:58.6004")) == Decimal("10.5")
+    assert read_seconds(make_log(power_end="02-22-2023 08:54:58.6006")) == Decimal("10.501")
+    assert read_seconds(make_log()) is read_seconds(make_log(power_begin=None, **ENDED)) is None
+    assert read_seconds(make_log(result_max_latency_ns=1_500_000_000)) == Decimal("1.5")
 
 
 @pytest.mark.parametrize(

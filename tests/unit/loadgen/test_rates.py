@@ -10,7 +10,7 @@ import pytest
 
 from reconciler.loadgen.consistency import find_inconsistencies
 from reconciler.loadgen.derivations import find_wrong_rates
-from reconciler.loadgen.inconsistency import elapsed_seconds
+from reconciler.loadgen.inconsistency import read_elapsed_seconds
 from reconciler.loadgen.log import parse_detail
 from tests.unit.loadgen.conftest import Run
 from tests.unit.loadgen.test_contradictions import make_log
@@ -21,7 +21,7 @@ from tests.unit.loadgen.test_verdict import changed
 def test_a_run_of_few_queries_may_end_early(loadgen_run: Callable[[str], Run], late: float, inconsistent: bool) -> None:
     """``late``: when the last of forty queries was issued, in seconds behind the run's end; a gap comes after it."""
     run = loadgen_run("server-valid")
-    elapsed = elapsed_seconds(run.detail)
+    elapsed = read_elapsed_seconds(run.detail)
     assert elapsed is not None
     last = float(elapsed) + late
     few = changed(

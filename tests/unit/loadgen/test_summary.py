@@ -121,7 +121,7 @@ def test_a_number_of_many_digits_is_the_logged_one() -> None:
 def test_a_summary_that_says_two_things_is_read_in_both_ways_since_release_4() -> None:
     text = b"1 warning encountered. See detailed log.\nNo errors encountered during test.\n"
     twice = parse_summary(b"a : 1\nb : 2\na : 3\na : 4\nb : 2\n" + text, "s.txt")
-    assert (twice.get("a"), twice.number("a"), twice.get("b"), twice.get("c"), twice.get("c", "-")) == (
+    assert (twice.get("a"), twice.find_line_number("a"), twice.get("b"), twice.get("c"), twice.get("c", "-")) == (
         "1",
         1,
         "2",
@@ -132,7 +132,7 @@ def test_a_summary_that_says_two_things_is_read_in_both_ways_since_release_4() -
         found = twice.list_readings(make_log(version))
         assert [reading.get("a") for reading in found] == readings
         assert {(each.file, each.warnings, each.errors) for each in found} == {("s.txt", 1, 0)}
-    assert twice.list_readings(make_log("6.0 @ a"))[1].number("a") == 3
+    assert twice.list_readings(make_log("6.0 @ a"))[1].find_line_number("a") == 3
     once = parse_summary(b"a : 1\na : 1\n")
     assert once.list_readings(make_log("6.0 @ a")) == (once,)
     assert once.file == "mlperf_log_summary.txt"

@@ -15,7 +15,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from reconciler.diff.run_selection import list_contradictions
-from reconciler.loadgen.log_files import log_hash
+from reconciler.loadgen.log_files import hash_log
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import Judgement
 from reconciler.resource.ruled_values import Bar
@@ -180,7 +180,7 @@ def test_the_first_hash_is_that_of_the_first_line_that_is_one(text: str) -> None
 def test_hash_of_a_real_log_is_that_of_the_original(loadgen_run: Callable[[str], Run]) -> None:
     log = loadgen_run("offline-accuracy").bytes("accuracy.json")
     assert len(log) > RULE.limit
-    assert log_hash(log) == hashlib.sha256(log).hexdigest() != log_hash(truncate_log(log, RULE))
+    assert hash_log(log) == hashlib.sha256(log).hexdigest() != hash_log(truncate_log(log, RULE))
     assert truncate_log(log, RULE).startswith(b'[\n{ "seq_id" : 0')
 
 

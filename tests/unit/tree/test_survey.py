@@ -14,7 +14,7 @@ from reconciler.errors import ReconcilerError
 from reconciler.history.compare import read_tree_sides
 from reconciler.importing.read_tree import read_tree
 from reconciler.loadgen.keys import SEEDS
-from reconciler.loadgen.log_files import log_hash
+from reconciler.loadgen.log_files import hash_log
 from reconciler.rules.rounds import list_rounds, load_ruleset
 from reconciler.tree.reading import log_cache
 from reconciler.tree.reading.log_cache import CachedAnswers, RecentFiles
@@ -176,7 +176,7 @@ def test_a_file_that_cannot_be_read_is_tried_again() -> None:
 def test_a_hash_may_be_of_other_line_ends(published: bytes) -> None:
     plain = published.replace(b"\r\n", b"\n")
     wanted = {hashlib.sha256(data).hexdigest() for data in (published, plain, plain.replace(b"\n", b"\r\n"))}
-    assert set(CachedAnswers(published, log_hash(published)).list_hashes()) == wanted
-    assert set(CachedAnswers(published, log_hash(published)).list_own_hashes()) == {
+    assert set(CachedAnswers(published, hash_log(published)).list_hashes()) == wanted
+    assert set(CachedAnswers(published, hash_log(published)).list_own_hashes()) == {
         hashlib.sha256(data).hexdigest() for data in (published, plain)
     }

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from reconciler.endpoints.rules.event_log import LoggedRun, find_unstated, parse_events
+from reconciler.endpoints.rules.event_log import LoggedRun, find_wrong_summary, parse_events
 from reconciler.endpoints.rules.point import Distribution, MeasuredPoint
 from tests.unit.endpoints.rules.logs import make_events, write_lines
 
@@ -43,7 +43,7 @@ def summarise(run: LoggedRun, **changes: Any) -> MeasuredPoint:
 
 
 def test_a_summary_of_its_own_run_holds() -> None:
-    assert not list(find_unstated(read(), summarise(read())))
+    assert not list(find_wrong_summary(read(), summarise(read())))
     assert [read(users).peak for users in (1, 4, 40)] == [1, 4, _COUNT]
 
 
@@ -59,12 +59,12 @@ def test_a_summary_of_its_own_run_holds() -> None:
     ],
 )
 def test_what_the_events_deny_is_named(changes: dict[str, Any], problem: str) -> None:
-    (found,) = find_unstated(read(), summarise(read(), **changes))
+    (found,) = find_wrong_summary(read(), summarise(read(), **changes))
     assert problem in found
 
 
 def test_results_of_another_point_are_not_those_of_this_run() -> None:
-    assert list(find_unstated(read(4), summarise(read(2))))
+    assert list(find_wrong_summary(read(4), summarise(read(2))))
 
 
 def test_requests_before_the_phase_do_not_count() -> None:

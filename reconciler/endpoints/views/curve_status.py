@@ -65,10 +65,10 @@ def list_curves(seen: PlanResult, suggested: int = _SUGGESTED) -> tuple[CurveSta
         if resource.kind is Kind.RESULT and (cell := resource.cell) is not None:
             points = curves.setdefault((cell.division, cell.system, cell.benchmark), {})
             points[read_point(cell)] = cell
-    return tuple(_stand_whole("/".join(names), points, seen, rules, suggested) for names, points in curves.items())
+    return tuple(_sum_up_whole("/".join(names), points, seen, rules, suggested) for names, points in curves.items())
 
 
-def _stand_whole(
+def _sum_up_whole(
     name: str, points: dict[int, Cell], seen: PlanResult, rules: CurveRules, suggested: int
 ) -> CurveStatus:
     """Summarise a curve. A dedicated Offline run belongs to no region. It is not on the curve's line, but is its
@@ -76,14 +76,14 @@ def _stand_whole(
     settings = {point: seen.desired.detail(Address(Kind.RESULT, str(cell))).settings for point, cell in points.items()}
     fixed = {point: cell for point, cell in points.items() if DEDICATED_OFFLINE not in settings[point]}
     room = max(0, rules.values.most_points - len(points))
-    standing = _stand(name, fixed, seen, rules, min(suggested, room))
+    status = _sum_up(name, fixed, seen, rules, min(suggested, room))
     offline = next((point for point in points if point not in fixed), 0)
     values = _read_measured(points[offline], seen) if offline else {}
     rate = (values.get("metric") or {}).get("value")
-    return replace(standing, offline=offline, ceiling=None if rate is None else Decimal(str(rate)))
+    return replace(status, offline=offline, ceiling=None if rate is None else Decimal(str(rate)))
 
 
-def _stand(name: str, points: dict[int, Cell], seen: PlanResult, rules: CurveRules, suggested: int) -> CurveStatus:
+def _sum_up(name: str, points: dict[int, Cell], seen: PlanResult, rules: CurveRules, suggested: int) -> CurveStatus:
     declared = tuple(sorted(points))
     first = points[declared[0]]
     settings = seen.desired.detail(Address(Kind.RESULT, str(first))).settings
@@ -98,10 +98,10 @@ def _stand(name: str, points: dict[int, Cell], seen: PlanResult, rules: CurveRul
         max_concurrency=c_max,
         declared=declared,
         measured=measured,
-        bands=tuple(_band(band, declared, measured, regions, rules) for band in BANDS),
+        bands=tuple(_sum_up_band(band, declared, measured, regions, rules) for band in BANDS),
         dominated=tuple(sorted(find_dominated(drawn))),
         denser=place_denser(rates, suggested, declared),
-        seconds=_cost(points, seen),
+        seconds=_predict_cost(points, seen),
         points=drawn,
         agentic=benchmark is not None and benchmark.agentic,
     )
@@ -121,7 +121,7 @@ def _read_measured(cell: Cell, seen: PlanResult) -> RecordValues:
     return dict(load_record(seen.paths, chosen.performance).values) if chosen and chosen.performance else {}
 
 
-def _band(
+def _sum_up_band(
     band: str, declared: tuple[int, ...], measured: tuple[int, ...], regions: Regions, rules: CurveRules
 ) -> BandStatus:
     region = regions.get(band)
@@ -131,7 +131,7 @@ def _band(
     return BandStatus(BAND_TITLES[band], region.first, region.last, own, done)
 
 
-def _cost(points: dict[int, Cell], seen: PlanResult) -> float | None:
+def _predict_cost(points: dict[int, Cell], seen: PlanResult) -> float | None:
     """Predict the duration of one more point as the longest of the declared points; it has no accuracy run."""
     expectation = make_expectation(seen.desired, seen.recorded)
     runs = (RunAddress(cell, PERFORMANCE).address for cell in points.values())
@@ -140,25 +140,25 @@ def _cost(points: dict[int, Cell], seen: PlanResult) -> float | None:
 
 
 def render_curves_text(curves: Iterable[CurveStatus]) -> str:
-    return "\n".join(line for curve in curves for line in _curve(curve))
+    return "\n".join(line for curve in curves for line in _render_curve(curve))
 
 
-def _curve(curve: CurveStatus) -> Iterator[str]:
+def _render_curve(curve: CurveStatus) -> Iterator[str]:
     far = f"{len(curve.measured)} of {show_count(len(curve.declared), 'point')} measured"
     yield f"Curve {curve.curve}: {far}, up to {curve.max_concurrency} requests at a time"
     width = max(len(band.title) for band in curve.bands)
     for band in curve.bands:
         missing = [point for point in band.declared if point not in band.measured]
-        shown = _list(band.declared) if band.declared else "no point"
-        left = f"; not measured: {_list(missing)}" if missing and band.measured else ""
+        shown = _join(band.declared) if band.declared else "no point"
+        left = f"; not measured: {_join(missing)}" if missing and band.measured else ""
         yield f"  {band.title:<{width}}  {f'{band.first}-{band.last}':<9} {shown}{left}"
     if curve.offline:
         rate = "not measured" if curve.ceiling is None else f"{show_rate(float(curve.ceiling))} tokens/s"
         yield f"  Dedicated Offline run of {curve.offline} samples: {rate}"
     if curve.dominated:
-        yield f"  Beaten on both axes by another point: {_list(curve.dominated)}"
+        yield f"  Beaten on both axes by another point: {_join(curve.dominated)}"
     if curve.seconds is not None:
-        bends = f"; the sharpest bends are around {_list(curve.denser)}" if curve.denser else ""
+        bends = f"; the sharpest bends are around {_join(curve.denser)}" if curve.denser else ""
         yield f"  One more point takes about {show_duration(curve.seconds)}{bends}"
 
 
@@ -167,12 +167,12 @@ def render_denser_text(curve: CurveStatus, patch: str) -> str:
     if curve.denser:
         cost = "" if curve.seconds is None else f", about {show_duration(curve.seconds)} each"
         count = show_count(len(curve.denser), "more point")
-        return f"{count} for {curve.curve} near its sharpest bends: {_list(curve.denser)}{cost}\n\n{patch}".rstrip()
+        return f"{count} for {curve.curve} near its sharpest bends: {_join(curve.denser)}{cost}\n\n{patch}".rstrip()
     if len(curve.measured) < _BENDING:
         few = show_count(len(curve.measured), "point")
         return f"{curve.curve} has {few} measured: a bend needs {_BENDING}. No points proposed."
     return f"{curve.curve} has no room for another point near a bend. No points proposed."
 
 
-def _list(points: Sequence[int]) -> str:
+def _join(points: Sequence[int]) -> str:
     return join_listing(list(map(str, points)), most=12)

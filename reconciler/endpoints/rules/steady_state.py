@@ -70,7 +70,7 @@ def find_window(passes: Sequence[SuperPass], least_seconds: int, rules: CurveRul
 
 
 def find_false_claims(claim: SteadyWindow, passes: Sequence[SuperPass], size: int, rules: CurveRules) -> list[str]:
-    """Yield the contradictions between the client's window and its own events. ``size``: requests of a super-pass."""
+    """List the contradictions between the client's window and its own events. ``size``: requests of a super-pass."""
     if claim.super_pass_size and claim.super_pass_size != size:
         return [f"super-passes of {claim.super_pass_size} samples, the dataset has {size}"]
     if not claim.found or claim.super_passes < 1:

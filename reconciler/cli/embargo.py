@@ -39,7 +39,7 @@ def command(address: str | None, install: bool, as_json: bool) -> int:
     paths = find_repository()
     if install:
         return _install(paths)
-    embargo, today = _declared(paths), datetime.now(UTC).date()
+    embargo, today = make_embargo(PlanCache.of(paths).load_desired(Options()).submission), datetime.now(UTC).date()
     if address is not None:
         if why := explain_refusal(embargo, address, today):
             raise ReconcilerError(why, fix="name it in spec.embargo.allow if it is private, or wait for that day")
@@ -58,10 +58,6 @@ def command(address: str | None, install: bool, as_json: bool) -> int:
     for name, url, why in remotes:
         say(f"  {name} {show_embargo(url)}: {'refused' if why else 'allowed'}")
     return IN_SYNC
-
-
-def _declared(paths: RepositoryPaths) -> Embargo | None:
-    return make_embargo(PlanCache.of(paths).load_desired(Options()).submission)
 
 
 def _describe_embargo(embargo: Embargo | None) -> str:

@@ -65,13 +65,13 @@ def command(context: click.Context, topic: str | None) -> int:
     elif topic in COMMANDS:
         _show_command(context, topic)
     else:
-        raise _unknown(topic)
+        raise _explain_unknown(topic)
     return IN_SYNC
 
 
 def _show(text: str) -> None:
     """Print the Markdown source; on a terminal, format it and page long documents."""
-    if not _on_terminal():
+    if not (sys.stdout.isatty() and use_colour()):
         say(text.rstrip("\n"))
         return
     console = Console()
@@ -80,10 +80,6 @@ def _show(text: str) -> None:
     with console.capture() as captured:
         console.print(laid_out)
     click.echo_via_pager(captured.get())  # coloured if the pager supports colours, else plain
-
-
-def _on_terminal() -> bool:
-    return sys.stdout.isatty() and use_colour()
 
 
 def _show_command(context: click.Context, name: str) -> None:
@@ -95,7 +91,7 @@ def _show_command(context: click.Context, name: str) -> None:
     say(found.get_help(click.Context(found, info_name=name, parent=context.parent)))
 
 
-def _unknown(topic: str) -> ReconcilerError:
+def _explain_unknown(topic: str) -> ReconcilerError:
     near = difflib.get_close_matches(topic, [*read_topics(), *COMMANDS], 1)
     hint = f"did you mean `reconcile help {near[0]}`?" if near else "`reconcile help` lists the topics"
     return ReconcilerError(f"{topic!r} is neither a topic nor a command", fix=hint)

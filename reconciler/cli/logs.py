@@ -139,11 +139,11 @@ def command(cell: str, name: str | None, follow_runs: bool, trials: bool, specs:
     elif as_json:
         say_json(render_document("logs", cell=chosen, logs=[render_log_part(paths, log) for log in logs]))
     else:
-        say(_text(paths, str(chosen), logs))
+        say(_render_logs(paths, str(chosen), logs))
     return IN_SYNC
 
 
-def _folder(resource: Resource) -> str:
+def _name_folder(resource: Resource) -> str:
     return resource.address.label.removeprefix("Run ").lower()
 
 
@@ -157,10 +157,10 @@ def list_logs(seen: PlanResult, resource: Resource) -> Iterator[CellLog]:
     whole = resource.kind in (Kind.RUN, Kind.SCORE, Kind.COMPLIANCE_TEST, Kind.VERDICT)
     if chosen is not None:
         kept = (artifact for artifact in chosen.artifacts if whole or artifact.name == CHILD_LOG)
-        yield from (CellLog(_folder(resource), artifact, chosen) for artifact in kept)
+        yield from (CellLog(_name_folder(resource), artifact, chosen) for artifact in kept)
     if known and known[-1].ended is Ended.FAILED:
         for artifact in known[-1].artifacts:
-            yield CellLog(f"failed {_folder(resource)}", artifact, known[-1])
+            yield CellLog(f"failed {_name_folder(resource)}", artifact, known[-1])
 
 
 def list_trial_logs(paths: RepositoryPaths, cell: Cell) -> list[CellLog]:
@@ -194,7 +194,7 @@ def _print(paths: RepositoryPaths, log: CellLog) -> None:
     sys.stdout.buffer.flush()
 
 
-def _text(paths: RepositoryPaths, cell: str, logs: list[CellLog]) -> str:
+def _render_logs(paths: RepositoryPaths, cell: str, logs: list[CellLog]) -> str:
     paint = choose_paint()
     lines = [paint(cell.replace("/", " / "), Tone.HEADING)]
     if not logs:

@@ -40,7 +40,7 @@ _SINGLE_DASH = re.compile(r"-[A-Za-z][A-Za-z-]+=.*")
 _SHORT = {"help_option_names": ["-h", "--help"]}
 
 
-def _version(context: click.Context, _: click.Parameter, asked: bool) -> None:
+def _print_version(context: click.Context, _: click.Parameter, asked: bool) -> None:
     if asked and not context.resilient_parsing:
         say(f"reconcile {__version__}")
         context.exit(IN_SYNC)
@@ -72,7 +72,13 @@ def _go_to(_: click.Context, __: click.Parameter, folder: str | None) -> None:
     help="Run as if started in DIR.",
 )
 @click.option(
-    "-V", "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Print the version."
+    "-V",
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Print the version.",
 )
 @click.pass_context
 def reconcile(context: click.Context) -> int | None:

@@ -197,8 +197,8 @@ def unpack_command(
 ) -> int:
     """Unpack an archive that `package` wrote, encrypted or not. Names that lead out of DIR, and links, are refused."""
     require_file(file)
-    folder = output or Path(_bare(file.name))
-    manifest = _manifest(file)
+    folder = output or Path(_strip_endings(file.name))
+    manifest = _find_manifest(file)
     if verify and not manifest.is_file():
         raise ReconcilerError(f"there is no {manifest.name} to verify with", fix="fetch it too, or omit --verify")
     checked = list(verify_digests(file)) if verify else []
@@ -221,12 +221,12 @@ def unpack_command(
     return IN_SYNC
 
 
-def _manifest(file: Path) -> Path:
+def _find_manifest(file: Path) -> Path:
     ending = next((e for e in ENDINGS.values() if file.name.endswith(e)), "")
     return file.with_name(f"{file.name.removesuffix(ending)}{MANIFEST}{ending}")
 
 
-def _bare(name: str) -> str:
+def _strip_endings(name: str) -> str:
     for ending in (*ENDINGS.values(), ".gz", ".tgz", ".tar"):
         name = name.removesuffix(ending)
     return name

@@ -98,7 +98,7 @@ def command(
     asked = RehearsalRequest(
         round_name=round_name, division=division, category=category, size=size, samples=samples or 0, seed=seed
     )
-    root = (output or _default_folder(chosen)).resolve()
+    root = (output or _choose_folder(chosen)).resolve()
     rehearsal = prepare_rehearsal(root, chosen, asked, _GenerationLines(as_json))
     for item in rehearsal.generated:
         how = "generated" if item.made else "there already"
@@ -131,7 +131,7 @@ def command(
     return code if code != IN_SYNC or checked.unexpected.clean else NOT_IN_SYNC
 
 
-def _default_folder(chosen: Sequence[Rehearsed]) -> Path:
+def _choose_folder(chosen: Sequence[Rehearsed]) -> Path:
     root = find_root(Path.cwd()) or Path.cwd()
     return RepositoryPaths(root).work / "rehearsals" / "+".join(item.name for item in chosen)
 

@@ -118,7 +118,7 @@ def validate_command(specs: tuple[str, ...], as_json: bool) -> int:
     Needs no model, data or device. Reports every problem at once, also those for which a submission would be refused
     later: a valid spec with such gaps exits 2.
     """
-    declared, desired, left_out = _read(specs)
+    declared, desired, left_out = _read_specs(specs)
     files = [file.path for file in declared.files]
     if as_json:
         counts = {"cells": len(declared.cells), "resources": len(desired.resources)}
@@ -147,7 +147,7 @@ def validate_command(specs: tuple[str, ...], as_json: bool) -> int:
     return NOT_IN_SYNC
 
 
-def _read(specs: Sequence[str]) -> tuple[Declared, Desired, tuple[str, ...]]:
+def _read_specs(specs: Sequence[str]) -> tuple[Declared, Desired, tuple[str, ...]]:
     named = [spec for spec in specs if spec != STANDARD_INPUT]
     paths = find_repository(named)
     only_given = bool(specs) and not named

@@ -105,7 +105,7 @@ def draft_round(round_name: str, base: Ruleset, checkers: Sequence[CheckerTables
                         Decimal(str(cell.value))  # sources are compared as decimals
                     if not cell.unread:
                         where = f"{checker.file}:{cell.line}"
-                        _state(statements, place, checker.source, Said(_exact(cell.value), where))
+                        _state(statements, place, checker.source, Said(_convert_exact(cell.value), where))
             except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
                 unread.append(f"{checker.file}: {table}: unknown format")
         unread += [f"{checker.file}:{cell.line}: {at}: {cell.unread}" for at, cell in checker.list_unread(round_name)]
@@ -143,13 +143,13 @@ def _state(statements: Statements, place: RulePlace, source: str, said: Said) ->
     statements.setdefault(place, {}).setdefault(source, said)
 
 
-def _exact(value: Any) -> Any:
+def _convert_exact(value: Any) -> Any:
     """Return the value as round files write it, without decimals that could be read as floats."""
     if isinstance(value, Decimal):
         return show_decimal(value)
     if isinstance(value, Mapping):
-        return {key: _exact(item) for key, item in value.items()}
-    return tuple(_exact(item) for item in value) if isinstance(value, tuple) else value
+        return {key: _convert_exact(item) for key, item in value.items()}
+    return tuple(_convert_exact(item) for item in value) if isinstance(value, tuple) else value
 
 
 # Values in a checker's tables.
@@ -184,7 +184,7 @@ def _read_checker(
 
 
 def _read_changes(table: Table, benchmark: str) -> Iterator[Reading]:
-    for metric, cell in _cells(table, benchmark):
+    for metric, cell in _list_cells(table, benchmark):
         name = f"tests.TEST01.limits.most_accuracy_change_{metric}"
         yield RulePlace(benchmark, "", name), Constant(show_decimal(Decimal(cell.value)), cell.line)
 
@@ -205,7 +205,7 @@ def _read_limits(checker: CheckerTables, benchmark: str) -> Iterator[Reading]:
     for scenario, limits in checker.find("LLM_LATENCY_LIMITS", benchmark).items():
         for name, cell in limits.items():
             yield RulePlace(benchmark, scenario, f"most_{name}_latency"), cell
-    for scenario, cell in _cells(checker.find("OFFLINE_MIN_SPQ_SINCE_V4"), benchmark):
+    for scenario, cell in _list_cells(checker.find("OFFLINE_MIN_SPQ_SINCE_V4"), benchmark):
         yield RulePlace(benchmark, scenario or "Offline", "least_samples_per_query"), cell
 
 
@@ -219,7 +219,7 @@ def _read_general(checker: CheckerTables, round_name: str, base: Ruleset) -> Ite
     for name, cell in checker.find_model_table(round_name, "seeds").items():
         yield RulePlace("", "", name), cell
     for name, cell in checker.find_model_table(round_name, "test05_seeds").items():
-        if (place := _place_general(base, f"test05_{name}")) is not None:
+        if (place := _find_general_place(base, f"test05_{name}")) is not None:
             yield place, cell
     for constant, name in _GENERAL.items():
         if (cell := checker.find_cell(constant)) is not None:
@@ -312,7 +312,7 @@ def _read_categories(checker: CheckerTables, round_name: str, benchmark: str) ->
         yield RulePlace(benchmark, "", CATEGORIES), Constant(tables, min(lines))
 
 
-def _cells(table: Table, benchmark: str) -> list[tuple[str, Constant]]:
+def _list_cells(table: Table, benchmark: str) -> list[tuple[str, Constant]]:
     """Return the entries below a benchmark by name, under "" if it has a single value."""
     found = table.get(benchmark, {})
     below = {"": found} if isinstance(found, Constant) else found
@@ -322,13 +322,13 @@ def _cells(table: Table, benchmark: str) -> list[tuple[str, Constant]]:
 def _read_cells(table: Table, benchmark: str, rule: str) -> Iterator[Reading]:
     """Yield a single value, or one per scenario."""
     joined = rule == "exact_accuracy_sample_count"
-    for scenario, cell in (_join_scenarios if joined else _cells)(table, benchmark):
+    for scenario, cell in (_join_scenarios if joined else _list_cells)(table, benchmark):
         yield RulePlace(benchmark, scenario, rule), cell
 
 
 def _join_scenarios(table: Table, benchmark: str) -> list[tuple[str, Constant]]:
     """Use the most frequent value of the scenarios as the benchmark's value."""
-    cells = _cells(table, benchmark)
+    cells = _list_cells(table, benchmark)
     values = [cell.value for name, cell in cells if name]
     common = max(values, key=values.count, default=None)
     return [("" if cell.value == common else scenario, cell) for scenario, cell in cells]
@@ -358,7 +358,7 @@ def _read_metrics(checker: CheckerTables, round_name: str, benchmark: str) -> It
 # Values in mlperf.conf.
 
 
-def _place_general(base: Ruleset, key: str) -> RulePlace | None:
+def _find_general_place(base: Ruleset, key: str) -> RulePlace | None:
     """Return the place of a seed or of a key that is not a setting of user.conf, including TEST05's seeds if the
     previous round has the test."""
     if key in (*keys.SEEDS, "infer_token_latencies", "token_latency_scaling_factor"):
@@ -388,7 +388,7 @@ def _read_conf(statements: Statements, conf: UserConf, base: Ruleset, named: Seq
             (s for s in (find_settings(scenario) if scenario != "*" else SETTINGS) if s.conf_key == key), None
         )
         value = read_conf_value(setting, line) if setting is not None else line.integer
-        general = _place_general(base, key) if setting is None else RulePlace("", "", setting.name)
+        general = _find_general_place(base, key) if setting is None else RulePlace("", "", setting.name)
         if general is None:
             yield f"{where}: {full}: not a value of a round"
             continue
@@ -571,16 +571,16 @@ def render_draft(draft: Draft) -> str:
     head = [
         f"# A draft of round {draft.round}: the values of its checker and mlperf.conf that differ from round {base}.",
         f"# {_TODO} marks values that were not read or need a decision.",
-        *_comment(f"{_TODO}, not read", _NEVER_READ),
-        *_comment(f"{_TODO}, not in any source", draft.missing),
-        *_comment("not understood", draft.unread),
-        *_comment(f"copied from {base}, since these sources no longer state it", map(str, draft.kept)),
-        *_comment(f"stale if a submission to {base} moves to {draft.round}", stale),
+        *_render_comment(f"{_TODO}, not read", _NEVER_READ),
+        *_render_comment(f"{_TODO}, not in any source", draft.missing),
+        *_render_comment("not understood", draft.unread),
+        *_render_comment(f"copied from {base}, since these sources no longer state it", map(str, draft.kept)),
+        *_render_comment(f"stale if a submission to {base} moves to {draft.round}", stale),
     ]
     return "\n".join(head) + "\n" + body
 
 
-def _comment(title: str, items: Any) -> list[str]:
+def _render_comment(title: str, items: Any) -> list[str]:
     listed = [f"#   {item}" for item in items]
     return ["#", f"# {title[0].upper()}{title[1:]}:", *listed] if listed else []
 

@@ -103,17 +103,17 @@ def read_entries(lines: Iterable[bytes], file: str = ACCURACY_LOG) -> Iterator[E
         if not text:
             continue
         if closed:
-            raise _broken(file, number, "there is more after the end of the list")
+            raise _make_log_error(file, number, "there is more after the end of the list")
         if not opened:
             if not text.startswith(b"["):
-                raise _broken(file, number, "the list of answers does not begin here")
+                raise _make_log_error(file, number, "the list of answers does not begin here")
             opened, text = True, text[1:].strip()
         if text.endswith(b"]"):
             closed, text = True, text[:-1].strip()
         if text:
             yield from _parse(text.rstrip(b", "), file, number)
     if not closed:
-        raise _broken(file, number, "the log ends before its list does")
+        raise _make_log_error(file, number, "the log ends before its list does")
 
 
 def _parse(text: bytes, file: str, number: int) -> Iterable[Entry]:
@@ -143,10 +143,10 @@ def _parse_any(text: bytes, file: str, number: int) -> Iterator[Entry]:
                 None if first is None else bytes.fromhex(first),
             )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
-        raise _broken(file, number, f"no answer of LoadGen: {error}") from error
+        raise _make_log_error(file, number, f"no answer of LoadGen: {error}") from error
 
 
-def _broken(file: str, number: int, why: str) -> LogError:
+def _make_log_error(file: str, number: int, why: str) -> LogError:
     return LogError(
         f"{file}:{number}: {why}",
         fix="verification needs the whole accuracy log as LoadGen wrote it, not the one truncated for submission",

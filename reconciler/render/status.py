@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 
 from reconciler.execute.outcome import QueuedStep
 from reconciler.render.colour import Paint, Tone, show_plain
@@ -36,14 +36,15 @@ def render_status_text(
     lines = _draw_matrix(shown, paint)
     if len(shown) < len(standings):
         lines.append(f"… and {show_count(len(standings) - len(shown), 'more cell')}; --all shows them")
-    lines += _reasons(shown) if reasons else []
-    lines.append(_summary(standings, paint))
+    lines += _list_reasons(shown) if reasons else []
+    lines.append(_summarise(standings, paint))
     return "\n".join(lines)
 
 
 def _draw_matrix(shown: Sequence[CellStatus], paint: Paint) -> list[str]:
     """Draw a column per condition; if that is too wide, one column for all of them."""
-    columns = [name for name in CONDITIONS if any(c.type == name and c.reason != NOT_REQUIRED for c in _all(shown))]
+    required = {c.type for item in shown for c in item.conditions if c.reason != NOT_REQUIRED}
+    columns = [name for name in CONDITIONS if name in required]
     rows = [
         (
             str(item.cell),
@@ -82,10 +83,6 @@ def render_under_way_text(steps: Sequence[QueuedStep]) -> str:
     return "\n".join(["In a queue:", *lines])
 
 
-def _all(standings: Sequence[CellStatus]) -> Iterator[Condition]:
-    return (condition for item in standings for condition in item.conditions)
-
-
 def render_metric_text(metric: tuple[str, str] | None) -> str:
     """Return "107 samples/s"; "-" if nothing is measured."""
     if metric is None:
@@ -117,7 +114,7 @@ def _find_first(item: CellStatus) -> Condition | None:
     return next((c for c in wrong if c.reason != "UpstreamReplaced"), wrong[0] if wrong else None)
 
 
-def _reasons(standings: Sequence[CellStatus]) -> list[str]:
+def _list_reasons(standings: Sequence[CellStatus]) -> list[str]:
     """Explain each cell that is not ready; cells with the same reason share a line."""
     cells: dict[str, list[str]] = {}
     for item in standings:
@@ -140,7 +137,7 @@ def _explain(condition: Condition) -> str:
     return ": ".join(filter(None, said))
 
 
-def _summary(standings: Sequence[CellStatus], paint: Paint) -> str:
+def _summarise(standings: Sequence[CellStatus], paint: Paint) -> str:
     ready = Counter(s.ready for s in standings)
     if ready[ConditionStatus.TRUE] == len(standings):
         return paint(f"{show_count(len(standings), 'cell')} ready.", Tone.GOOD)

@@ -78,13 +78,13 @@ def has_path(source: Source, path: Sequence[str]) -> bool:
 
 def _set(text: str, file: str, cell: Cell, name: str, value: str) -> str:
     try:
-        return set_value(text, (*get_path(cell), *name.split(".")), _type(value))
+        return set_value(text, (*get_path(cell), *name.split(".")), _convert_value(value))
     except (EditError, SpecError) as error:
         fix = "add settings for this cell to the spec, then try again"
         raise ReconcilerError(f"{file}: {name} of {cell} cannot be changed: {error}", fix=fix) from error
 
 
-def _type(value: str) -> New:
+def _convert_value(value: str) -> New:
     """Convert a value as YAML does, so that a number is not quoted."""
     found = resolve(value)
     return value if found is None else found

@@ -195,16 +195,16 @@ def decode(data: bytes, name: str) -> Source | Problem:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         before = data[: error.start].decode("utf-8", "replace")
-        line, column = _place(before)
+        line, column = _locate(before)
         return Problem(name, line, column, "", f"byte 0x{data[error.start]:02x} is not UTF-8", "save the file as UTF-8")
     odd = _UNPRINTABLE.search(text)
     if odd is not None:
-        line, column = _place(text[: odd.start()])
+        line, column = _locate(text[: odd.start()])
         message = f"invisible character (U+{ord(odd[0]):04X})"
         return Problem(name, line, column, "", message, "delete it")
     return Source(name, text, compute_blob_id(data))
 
 
-def _place(before: str) -> tuple[int, int]:
+def _locate(before: str) -> tuple[int, int]:
     line = before.count("\n") + 1
     return line, len(before) - (before.rfind("\n") + 1) + 1

@@ -78,20 +78,20 @@ def _merge(first: MapNode, second: MapNode, path: str, problems: list[Problem]) 
             items[name], keys[name] = item, second.keys[name]
             continue
         known = items[name]
-        if _group(known) and _group(item):
+        if _is_group(known) and _is_group(item):
             assert isinstance(known, MapNode)
             assert isinstance(item, MapNode)
             items[name] = _merge(known, item, inner, problems)
         else:
-            problems.append(_twice(inner, known, item))
+            problems.append(_refuse_second(inner, known, item))
     return MapNode(first.origin, items, keys)
 
 
-def _group(node: Node) -> bool:
+def _is_group(node: Node) -> bool:
     return isinstance(node, MapNode) and bool(node.items)
 
 
-def _twice(path: str, first: Node, second: Node) -> Problem:
+def _refuse_second(path: str, first: Node, second: Node) -> Problem:
     here, there = second.origin, first.origin
     message = f"set here and in {there.file}:{there.line}:{there.column}"
     fix = f"keep one of {there.file}:{there.line} and {here.file}:{here.line}"
@@ -134,14 +134,14 @@ def _list_indentation_mistakes(root: MapNode) -> Iterator[IndentationMistake]:
     for section, (noun, group) in _SECTIONS.items():
         entries = spec.items.get(section)
         if isinstance(entries, MapNode):
-            yield from _in_section(entries, section, noun, group.list_names(), spec)
+            yield from _check_section(entries, section, noun, group.list_names(), spec)
     divisions = spec.items.get("divisions")
     if isinstance(divisions, MapNode):
         declared = {section: _list_entries(spec, section) for section in ("systems", "benchmarks")}
-        yield from _in_divisions(divisions, declared)
+        yield from _check_divisions(divisions, declared)
 
 
-def _in_section(
+def _check_section(
     entries: MapNode, section: str, noun: str, settings: list[str], spec: MapNode
 ) -> Iterator[IndentationMistake]:
     before = ""
@@ -173,13 +173,13 @@ def _list_entries(spec: MapNode, section: str) -> frozenset[str]:
     return frozenset(entries.items) if isinstance(entries, MapNode) else frozenset()
 
 
-def _in_divisions(divisions: MapNode, names: Mapping[str, frozenset[str]]) -> Iterator[IndentationMistake]:
+def _check_divisions(divisions: MapNode, names: Mapping[str, frozenset[str]]) -> Iterator[IndentationMistake]:
     scenarios = models.Scenarios.list_names()
     settings = models.CellGroup.list_names()
-    for division, systems in _groups(divisions):
+    for division, systems in _list_groups(divisions):
         if find_program_of_division(division):
             continue  # the program defines what may be below its benchmarks
-        for system, benchmarks in _groups(systems):
+        for system, benchmarks in _list_groups(systems):
             path = f"spec.divisions.{division}.{system}"
             inner = next((name for name in benchmarks.items if name in names["systems"]), "")
             if inner and system in names["benchmarks"] and system not in names["systems"]:
@@ -193,10 +193,10 @@ def _in_divisions(divisions: MapNode, names: Mapping[str, frozenset[str]]) -> It
                         benchmarks.keys[name], f"{path}.{name}", message, "indent it more, below its benchmark"
                     )
                 elif isinstance(node, MapNode):
-                    yield from _among_scenarios(node, f"{path}.{name}", settings)
+                    yield from _check_scenarios(node, f"{path}.{name}", settings)
 
 
-def _among_scenarios(benchmark: MapNode, path: str, settings: list[str]) -> Iterator[IndentationMistake]:
+def _check_scenarios(benchmark: MapNode, path: str, settings: list[str]) -> Iterator[IndentationMistake]:
     before = ""
     for name in benchmark.items:
         if name in settings:
@@ -207,7 +207,7 @@ def _among_scenarios(benchmark: MapNode, path: str, settings: list[str]) -> Iter
             before = name
 
 
-def _groups(node: MapNode) -> Iterator[tuple[str, MapNode]]:
+def _list_groups(node: MapNode) -> Iterator[tuple[str, MapNode]]:
     for name, item in node.items.items():
         if isinstance(item, MapNode):
             yield name, item

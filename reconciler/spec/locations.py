@@ -141,17 +141,17 @@ def _check(
     dotted = ".".join(path)
     if _SECRET.search(name):
         dotted = ".".join(path[:-1])
-        return _secret(name_origin, dotted, "the name looks like a secret")
+        return _refuse_secret(name_origin, dotted, "the name looks like a secret")
     if not isinstance(value, str):
         return None
     if _SECRET.search(value) or (value and _SECRET_NAME.search(name)):
-        return _secret(node.origin, dotted, "the value looks like a secret")
+        return _refuse_secret(node.origin, dotted, "the value looks like a secret")
     if "$" in value and _ANY_VARIABLE.search(value) and refuses_variables(path):
         message = f"{show_quantity(value)} uses an environment variable; only paths and store urls may"
         return node.origin.make_problem(dotted, message, "write the value itself")
     return None
 
 
-def _secret(origin: Origin, path: str, message: str) -> Problem:
+def _refuse_secret(origin: Origin, path: str, message: str) -> Problem:
     fix = "remove it, revoke it if it was committed, and write {from_env: NAME} where supported"
     return origin.make_problem(path, message, fix)

@@ -48,7 +48,7 @@ def find_published_rate(
     sections = [
         each
         for each in read_sections(code, systems[name])
-        if each.heading.startswith(heading) and _name_system(published, each) in ("", name)
+        if each.heading.startswith(heading) and _find_system(published, each) in ("", name)
     ]
     keys = (published.target_qps[scenario], published.batch_size, published.min_duration, published.min_query_count)
     names = [fill_words(key or "", words) for key in keys]
@@ -117,7 +117,7 @@ def _list_systems(published: Rates, code: Path, words: Mapping[str, str]) -> dic
     if published.system is None:
         return found
     paths = list(itertools.chain(*found.values()))
-    return {name: paths for each in read_sections(code, paths) if (name := _name_system(published, each))}
+    return {name: paths for each in read_sections(code, paths) if (name := _find_system(published, each))}
 
 
 def _list_files(published: Rates, code: Path, words: Mapping[str, str]) -> dict[str, list[Path]]:
@@ -138,7 +138,7 @@ def show_pattern(files: str) -> str:
     return re.sub(r"\{\w+\}", "*", files)
 
 
-def _name_system(published: Rates, section: Section) -> str:
+def _find_system(published: Rates, section: Section) -> str:
     """Return the system that a section's own setting names, without the name of its enumeration."""
     setting = section.settings.get(published.system or "")
     return str(setting.value).rpartition(".")[2] if setting is not None else ""

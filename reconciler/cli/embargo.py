@@ -38,7 +38,7 @@ def command(address: str | None, install: bool, as_json: bool) -> int:
     """
     paths = find_repository()
     if install:
-        return _install(paths)
+        return _install_hook(paths)
     embargo, today = make_embargo(PlanCache.of(paths).load_desired(Options()).submission), datetime.now(UTC).date()
     if address is not None:
         if why := explain_refusal(embargo, address, today):
@@ -72,7 +72,7 @@ def _describe_embargo(embargo: Embargo | None) -> str:
     )
 
 
-def _install(paths: RepositoryPaths) -> int:
+def _install_hook(paths: RepositoryPaths) -> int:
     path = git.find_hook_path(paths.root, "pre-push")
     words = [sys.executable, "-P", "-m", "reconciler.cli.main", "-C", str(paths.root), "embargo"]
     text = _HOOK.format(command=shlex.join(words))

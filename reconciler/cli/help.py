@@ -42,26 +42,26 @@ class _Document(Markdown):
 
 def read_topics() -> Mapping[str, str]:
     """Map each topic to its description, in the order of the index."""
-    return dict(_ENTRY.findall(_read(_INDEX)))
+    return dict(_ENTRY.findall(_read_document(_INDEX)))
 
 
-def _read(topic: str) -> str:
+def _read_document(topic: str) -> str:
     return (_DOCUMENTS / f"{topic}.md").read_text(encoding="utf-8")
 
 
-def _complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def _complete_topics(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
     return [CompletionItem(name, help=text) for name, text in read_topics().items() if name.startswith(incomplete)]
 
 
 @click.command("help")
-@takes([click.Argument(["topic"], required=False, metavar="[TOPIC|COMMAND]", shell_complete=_complete)])
+@takes([click.Argument(["topic"], required=False, metavar="[TOPIC|COMMAND]", shell_complete=_complete_topics)])
 @click.pass_context
 def command(context: click.Context, topic: str | None) -> int:
     """Read the documents: `help` lists the topics, `help TOPIC` shows one, `help COMMAND` is `COMMAND --help`."""
     if topic is None:
-        _show(_read(_INDEX))
+        _show_document(_read_document(_INDEX))
     elif topic in read_topics():
-        _show(_read(topic))
+        _show_document(_read_document(topic))
     elif topic in COMMANDS:
         _show_command(context, topic)
     else:
@@ -69,7 +69,7 @@ def command(context: click.Context, topic: str | None) -> int:
     return IN_SYNC
 
 
-def _show(text: str) -> None:
+def _show_document(text: str) -> None:
     """Print the Markdown source; on a terminal, format it and page long documents."""
     if not (sys.stdout.isatty() and use_colour()):
         say(text.rstrip("\n"))

@@ -68,7 +68,7 @@ def print_progress(
         state = describe_state()  # before reading, so that all output up to the end is printed
         for printed in follower.look():
             seen = True
-            _show(printed, shown_at, clock())
+            _show_printed(printed, shown_at, clock())
         if not state:
             break
         if not seen and state != before:
@@ -79,7 +79,7 @@ def print_progress(
     say("No pass is running any more." if seen else "No pass is running, and no job of this cell is.", err=True)
 
 
-def _show(printed: Printed, shown_at: dict[Address, float], now: float) -> None:
+def _show_printed(printed: Printed, shown_at: dict[Address, float], now: float) -> None:
     name = printed.address.label
     if printed.began:
         say(f"{name}: {printed.log}", err=True)
@@ -135,7 +135,7 @@ def command(cell: str, name: str | None, follow_runs: bool, trials: bool, specs:
     else:
         logs = [log for resource in lineage for log in list_logs(seen, resource)]
     if name is not None:
-        _print(paths, find_log(name, logs))
+        _print_log(paths, find_log(name, logs))
     elif as_json:
         say_json(render_document("logs", cell=chosen, logs=[render_log_part(paths, log) for log in logs]))
     else:
@@ -178,7 +178,7 @@ def find_log(name: str, logs: list[CellLog]) -> CellLog:
     return min(found, key=lambda log: next((i for i, p in enumerate(_PREFERRED) if log.folder.startswith(p)), 9))
 
 
-def _print(paths: RepositoryPaths, log: CellLog) -> None:
+def _print_log(paths: RepositoryPaths, log: CellLog) -> None:
     path = find_readable(paths, log.artifact)
     try:
         data = path.read_bytes()

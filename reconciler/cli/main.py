@@ -109,13 +109,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except (Exception, KeyboardInterrupt) as error:
         try:
-            return _report(given, error)
+            return _report_error(given, error)
         except (Exception, KeyboardInterrupt) as second:
             return _report_at_last(error, second)
     return result if isinstance(result, int) else IN_SYNC
 
 
-def _report(given: list[str], error: BaseException) -> int:
+def _report_error(given: list[str], error: BaseException) -> int:
     """Report an exception that ended a command, and return the exit code."""
     match error:
         case click.UsageError():

@@ -130,7 +130,7 @@ def package_command(
     if amends:
         refusals += find_unamended_cells(submission, git.resolve(paths.root, amends))
     if refusals:
-        _refuse(refusals, as_json=as_json)
+        _report_refusals(refusals, as_json=as_json)
         return ERROR
     target = output or choose_archive(submission)
     secret = read_password(password_file, password_env, confirm=True) if encrypt else ""
@@ -154,7 +154,7 @@ def package_command(
     return IN_SYNC
 
 
-def _refuse(refusals: list[Refusal], *, as_json: bool) -> None:
+def _report_refusals(refusals: list[Refusal], *, as_json: bool) -> None:
     if as_json:
         rows = [{"where": r.where, "reason": r.reason, "fix": r.fix} for r in refusals]
         say_json(render_document("package", refused=rows))

@@ -66,7 +66,7 @@ def prune_command(yes: bool, measured: bool, max_share: float, commit: bool, as_
     if refused:
         raise ReconcilerError(f"nothing is pruned: {refused[0][0]}", fix=refused[0][1])
     if not found.empty:
-        say(_summarise(found, before, done=yes, measured=measured))
+        say(_summarise_removal(found, before, done=yes, measured=measured))
     return IN_SYNC
 
 
@@ -80,7 +80,7 @@ def _render_prunable(found: Prunable) -> str:
     return "\n".join(render_table(rows, 2, width=choose_paint().width))
 
 
-def _summarise(found: Prunable, head: str, *, done: bool, measured: bool) -> str:
+def _summarise_removal(found: Prunable, head: str, *, done: bool, measured: bool) -> str:
     parts = [f"{gone:,} of {show_count(of, what)}" for what, gone, of in found.shares() if gone]
     text = f"{'Removed' if done else 'Would remove'} {join_listing(parts)}; no log."
     if not done:

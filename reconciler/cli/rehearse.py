@@ -108,7 +108,7 @@ def command(
     if pass_report is None:
         return INTERRUPTED
     code = choose_pass_code(pass_report)
-    checked = _check(pass_report, rehearsal)
+    checked = _check_rehearsal(pass_report, rehearsal)
     if as_json:
         say_json(
             render_document(
@@ -136,7 +136,7 @@ def _choose_folder(chosen: Sequence[Rehearsed]) -> Path:
     return RepositoryPaths(root).work / "rehearsals" / "+".join(item.name for item in chosen)
 
 
-def _check(pass_report: PassReport, rehearsal: Rehearsal) -> RehearsalCheck | None:
+def _check_rehearsal(pass_report: PassReport, rehearsal: Rehearsal) -> RehearsalCheck | None:
     """Return None if every cell failed: there is nothing to check or to package."""
     if not any(pass_report.tree.glob("*/*/results")):
         return None

@@ -36,14 +36,14 @@ from reconciler.storage.files import replace as replace_file
 from reconciler.storage.leftovers import sweep_siblings
 
 
-def _complete(_: click.Context, __: click.Parameter, beginning: str) -> list[CompletionItem]:
+def _complete_paths(_: click.Context, __: click.Parameter, beginning: str) -> list[CompletionItem]:
     try:
         return [CompletionItem(path) for path in complete_path(beginning)]
     except ReconcilerError:
         return []
 
 
-_PATH = click.Argument(["path"], required=False, default="", metavar="[PATH]", shell_complete=_complete)
+_PATH = click.Argument(["path"], required=False, default="", metavar="[PATH]", shell_complete=_complete_paths)
 
 
 @click.command("explain")

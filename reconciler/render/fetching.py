@@ -39,7 +39,7 @@ def render_fetch_text(report: FetchReport, paint: Paint = show_plain) -> str:
             proof = f" ({digest.algorithm} {digest.value})" if digest and fate is FetchStatus.BY_HAND else ""
             why = f": {item.why}" if item.why else ""
             lines += [f"  {item.due.file.path}{proof}{why}", f"    fix: {item.fix}"]
-    return "\n".join([*lines, "", _summarise(report)])
+    return "\n".join([*lines, "", _summarise_fetch(report)])
 
 
 def _render_row(item: FetchResult) -> tuple[str, ...]:
@@ -53,7 +53,7 @@ def _describe_fate(item: FetchResult) -> str:
     return str(item.fate)
 
 
-def _summarise(report: FetchReport) -> str:
+def _summarise_fetch(report: FetchReport) -> str:
     counts = Counter(item.fate for item in report.ended)
     parts = [f"{show_count(counts[fate], 'file')} {fate}" for fate in FetchStatus if counts[fate]]
     needed = sum(item.due.needed for item in report.ended if item.fate is FetchStatus.DUE)

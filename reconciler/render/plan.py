@@ -119,11 +119,11 @@ def _fold_groups(plan: Plan, limit: int | None) -> list[_Group]:
     actions = {step.change.address: step.change.action for step in plan.steps}
     alike: dict[object, list[str]] = {}
     for name, steps in groups.items():
-        alike.setdefault(tuple(_describe(step, actions) for step in steps), []).append(name)
+        alike.setdefault(tuple(_describe_step(step, actions) for step in steps), []).append(name)
     return [_Group(first, groups[first], tuple(others)) for first, *others in alike.values()]
 
 
-def _describe(step: Step, actions: Mapping[Address, Action]) -> tuple[object, ...]:
+def _describe_step(step: Step, actions: Mapping[Address, Action]) -> tuple[object, ...]:
     """Describe a step, without the author of its line."""
     word, cause = choose_action_word(step), describe_cause(step, actions)
     shared = describe_sharing(step)
@@ -157,7 +157,7 @@ def _render_row(
 ) -> _StepRow:
     """Return the row of a step. ``names``: columns for the resource names."""
     where = describe_origin(step)
-    reason = _shorten(describe_cause(step, actions))
+    reason = _shorten_reason(describe_cause(step, actions))
     if describe_sharing(step):
         reason += f" ({describe_sharing(step)})"
     below: tuple[str, ...] = ()
@@ -176,7 +176,7 @@ def _render_row(
     return _StepRow(cells, below)
 
 
-def _shorten(text: str) -> str:
+def _shorten_reason(text: str) -> str:
     """Cut a long reason after a word; if it consists of a long path, cut its middle out."""
     words = " ".join(text.split())
     head, half = words[:_WIDEST].rpartition(" ")[0], _WIDEST // 2

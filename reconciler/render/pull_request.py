@@ -139,7 +139,7 @@ def render_annotation_lines(impact: Impact, prefix: str = "") -> Iterator[str]:
 
 
 def _render_annotation(level: str, file: str, line: int, message: str, column: int = 0) -> str:
-    name = _escape(file).replace(":", "%3A").replace(",", "%2C")
+    name = _escape_command(file).replace(":", "%3A").replace(",", "%2C")
     place = ",".join(
         [
             *([f"file={name}"] if file else []),
@@ -147,10 +147,10 @@ def _render_annotation(level: str, file: str, line: int, message: str, column: i
             *([f"col={column}"] if column else []),
         ]
     )
-    return f"::{level} {place}::{_escape(message)}" if place else f"::{level}::{_escape(message)}"
+    return f"::{level} {place}::{_escape_command(message)}" if place else f"::{level}::{_escape_command(message)}"
 
 
-def _escape(text: str) -> str:
+def _escape_command(text: str) -> str:
     """Escape a text, so that nothing in a spec or a file name becomes a workflow command."""
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 

@@ -94,10 +94,10 @@ def _show_tables(rules: BenchmarkRules) -> Iterator[tuple[str, str]]:
 def _list_rows(fields: Mapping[str, RuledValue], without: str = "\n") -> Iterator[tuple[str, str, str]]:
     for name, ruled in fields.items():
         if not name.startswith(without):
-            yield name, _cut(render_rule_text(name, ruled.value)), ", ".join(ruled.sources)
+            yield name, _shorten(render_rule_text(name, ruled.value)), ", ".join(ruled.sources)
 
 
-def _cut(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
@@ -158,7 +158,7 @@ def render_conflicts_text(name: str, found: Sequence[Conflict], paint: Paint = s
         rows = [
             (
                 "counts" if statement.counts else "",
-                _cut(render_rule_text(conflict.place.name, statement.value)),
+                _shorten(render_rule_text(conflict.place.name, statement.value)),
                 ", ".join(statement.sources),
                 statement.because,
             )
@@ -210,7 +210,7 @@ def _list_changed_rows(name: str, before: Any, after: Any) -> Iterator[tuple[str
         parts += [f"+ {render_rule_text('', item)}" for item in after if item not in before]
         yield name, ", ".join(parts)
         return
-    was, now = (_cut(render_rule_text(name, value)) for value in (before, after))
+    was, now = (_shorten(render_rule_text(name, value)) for value in (before, after))
     yield name, f"{was} → {now}"
 
 

@@ -37,7 +37,7 @@ def render_status_text(
     if len(shown) < len(standings):
         lines.append(f"… and {show_count(len(standings) - len(shown), 'more cell')}; --all shows them")
     lines += _list_reasons(shown) if reasons else []
-    lines.append(_summarise(standings, paint))
+    lines.append(_summarise_cells(standings, paint))
     return "\n".join(lines)
 
 
@@ -48,7 +48,7 @@ def _draw_matrix(shown: Sequence[CellStatus], paint: Paint) -> list[str]:
     rows = [
         (
             str(item.cell),
-            *(_mark(condition, paint) for condition in item.conditions if condition.type in columns),
+            *(_mark_condition(condition, paint) for condition in item.conditions if condition.type in columns),
             render_metric_text(item.metric),
             paint(_describe_result(item), Tone.FAINT) if _describe_result(item) else "",
         )
@@ -94,7 +94,7 @@ def render_metric_text(metric: tuple[str, str] | None) -> str:
         return f"{value} {unit}".rstrip()
 
 
-def _mark(condition: Condition, paint: Paint) -> str:
+def _mark_condition(condition: Condition, paint: Paint) -> str:
     return paint(*_MARKS[condition.status])
 
 
@@ -102,7 +102,7 @@ def _mark_first(item: CellStatus, paint: Paint) -> str:
     """Return "ok"; else "not valid", "built?" or "failed" for the first condition that is not met."""
     first = _find_first(item)
     if first is None:
-        return _mark(item.conditions[-1], paint)
+        return _mark_condition(item.conditions[-1], paint)
     name = first.type.lower()
     text = f"not {name}" if first.status is ConditionStatus.FALSE else f"{name}?"
     return paint("failed" if first.reason == _FAILED else text, _MARKS[first.status][1])
@@ -119,7 +119,7 @@ def _list_reasons(standings: Sequence[CellStatus]) -> list[str]:
     cells: dict[str, list[str]] = {}
     for item in standings:
         if (first := _find_first(item)) is not None:
-            cells.setdefault(_explain(first), []).append(str(item.cell))
+            cells.setdefault(_explain_condition(first), []).append(str(item.cell))
     return [f"  {_list_cells(names)}: {reason}" for reason, names in cells.items()]
 
 
@@ -127,7 +127,7 @@ def _list_cells(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{len(names)} cells, such as {names[0]}"
 
 
-def _explain(condition: Condition) -> str:
+def _explain_condition(condition: Condition) -> str:
     """Return "not built: input changed"."""
     if condition.reason == _FAILED:
         return f"last attempt failed: {condition.message}"
@@ -137,7 +137,7 @@ def _explain(condition: Condition) -> str:
     return ": ".join(filter(None, said))
 
 
-def _summarise(standings: Sequence[CellStatus], paint: Paint) -> str:
+def _summarise_cells(standings: Sequence[CellStatus], paint: Paint) -> str:
     ready = Counter(s.ready for s in standings)
     if ready[ConditionStatus.TRUE] == len(standings):
         return paint(f"{show_count(len(standings), 'cell')} ready.", Tone.GOOD)

@@ -116,7 +116,7 @@ class BenchmarkFiles(Struct, frozen=True, kw_only=True):
 @cache
 def load_benchmark_files() -> Mapping[str, BenchmarkFiles]:
     """Load the files of each benchmark by its first name, in name order."""
-    found = (_parse(path) for path in _FOLDER.glob(f"*/{_FILE}"))
+    found = (_parse_files(path) for path in _FOLDER.glob(f"*/{_FILE}"))
     return {item.name: item for item in sorted(found, key=lambda item: item.name)}
 
 
@@ -126,7 +126,7 @@ def find_benchmark_files(*names: str) -> BenchmarkFiles | None:
     return next((item for name in names for item in known if name in (*item.names, item.folder)), None)
 
 
-def _parse(path: Path) -> BenchmarkFiles:
+def _parse_files(path: Path) -> BenchmarkFiles:
     values = parse_yaml_mapping(path.read_bytes()).values
     files = [_arrange_file(item) for item in values["files"]]
     return convert({**values, "folder": path.parent.name, "files": files}, BenchmarkFiles)

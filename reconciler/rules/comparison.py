@@ -120,7 +120,7 @@ def diff_rounds(before: Ruleset, after: Ruleset) -> RoundsDiff:
     places = {RulePlace("", "", LAYOUT), *(place for ruleset in (before, after) for place, _ in find_stated(ruleset))}
     changes = [
         RuleChange(place, *values)
-        for place in sorted(places, key=_order)
+        for place in sorted(places, key=_order_place)
         if place.benchmark in common
         and (values := (read_value_at(before, place), read_value_at(after, place)))[0] != values[1]
     ]
@@ -133,5 +133,5 @@ def diff_rounds(before: Ruleset, after: Ruleset) -> RoundsDiff:
     )
 
 
-def _order(place: RulePlace) -> tuple[str, str, str]:
+def _order_place(place: RulePlace) -> tuple[str, str, str]:
     return place.benchmark, place.scenario, place.name

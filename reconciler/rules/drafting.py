@@ -105,7 +105,7 @@ def draft_round(round_name: str, base: Ruleset, checkers: Sequence[CheckerTables
                         Decimal(str(cell.value))  # sources are compared as decimals
                     if not cell.unread:
                         where = f"{checker.file}:{cell.line}"
-                        _state(statements, place, checker.source, Said(_convert_exact(cell.value), where))
+                        _add_statement(statements, place, checker.source, Said(_convert_exact(cell.value), where))
             except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
                 unread.append(f"{checker.file}: {table}: unknown format")
         unread += [f"{checker.file}:{cell.line}: {at}: {cell.unread}" for at, cell in checker.list_unread(round_name)]
@@ -139,7 +139,7 @@ def _is_of_metric(place: RulePlace, other: RulePlace) -> bool:
     return place.benchmark == other.benchmark and place.name.split(".")[1] == other.name.split(".")[1]
 
 
-def _state(statements: Statements, place: RulePlace, source: str, said: Said) -> None:
+def _add_statement(statements: Statements, place: RulePlace, source: str, said: Said) -> None:
     statements.setdefault(place, {}).setdefault(source, said)
 
 
@@ -396,20 +396,20 @@ def _read_conf(statements: Statements, conf: UserConf, base: Ruleset, named: Seq
         if rule == "infer_token_latencies":
             value = bool(value)
         if model == "*":
-            _state(statements, RulePlace("", scenario.replace("*", ""), rule), _CONF, Said(value, where))
+            _add_statement(statements, RulePlace("", scenario.replace("*", ""), rule), _CONF, Said(value, where))
         elif model not in owners:
             strangers.setdefault(model, []).append(str(line.line))
         for benchmark, of_key in owners.get(model, ()):
             place = RulePlace(benchmark, of_key or scenario.replace("*", ""), rule)
-            _state(statements, RulePlace(benchmark, of_key, "model_key"), _CONF, Said(model, where))
-            _state(statements, place, _CONF, Said(value, where))
+            _add_statement(statements, RulePlace(benchmark, of_key, "model_key"), _CONF, Said(model, where))
+            _add_statement(statements, place, _CONF, Said(value, where))
             if rule in ("ttft_latency", "tpot_latency"):
                 most = RulePlace(place.benchmark, place.scenario, f"most_{rule}")
-                _state(statements, most, _CONF, Said(value, where))
+                _add_statement(statements, most, _CONF, Said(value, where))
     if "Interactive" not in base.scenarios and any(place.scenario == "Interactive" for place in statements):
         of_server = [place for place in statements if (place.benchmark, place.scenario) == ("", "Server")]
         for place in (place for place in of_server if _CONF in statements[place]):
-            _state(statements, RulePlace("", "Interactive", place.name), _CONF, statements[place][_CONF])
+            _add_statement(statements, RulePlace("", "Interactive", place.name), _CONF, statements[place][_CONF])
     for model, numbers in strangers.items():
         yield f"{_CONF}:{','.join(numbers)}: {model}: not a benchmark of the round"
 
@@ -435,7 +435,7 @@ def _complete_new(statements: Statements, base: Ruleset, named: Sequence[str]) -
         source = next((said[_CONF] for said in own.values() if _CONF in said), None)
         equal = own.get(RulePlace(benchmark, "", "sample_concatenate_permutation"), {}).get(_CONF)
         if equal is not None and equal.value:
-            _state(statements, RulePlace(benchmark, "", "exact_sample_concatenate_permutation"), _CONF, equal)
+            _add_statement(statements, RulePlace(benchmark, "", "exact_sample_concatenate_permutation"), _CONF, equal)
         for scenario, demand, setting in (
             ("", "least_performance_sample_count", keys.PERFORMANCE_SAMPLE_COUNT),
             ("Offline", "least_samples_per_query", keys.MIN_QUERY_COUNT),
@@ -445,7 +445,7 @@ def _complete_new(statements: Statements, base: Ruleset, named: Sequence[str]) -
                 statements[place] = dict([next(iter(asked.items()))])
         if source is None:
             said = Said(benchmark, f"{_TODO}: {_CONF} has no name for it")
-            _state(statements, RulePlace(benchmark, "", "model_key"), "loadgen", said)
+            _add_statement(statements, RulePlace(benchmark, "", "model_key"), "loadgen", said)
 
 
 def _leave_out_tests(statements: Statements, base: Ruleset) -> list[str]:
@@ -559,10 +559,10 @@ def render_draft(draft: Draft) -> str:
         lines += ["removed:", *map(_render_removed, draft.removed.items())]
     document: dict[str, Any] = {}
     for place, said in draft.changed.items():
-        _insert(document, draft, place, said)
+        _insert_value(document, draft, place, said)
     for name in ("general", "scenarios", "benchmarks", *sorted(set(document) - {"general", "scenarios", "benchmarks"})):
         if name in document:
-            lines += ["", *_render(name, document[name], 0)]
+            lines += ["", *_render_node(name, document[name], 0)]
     body = "\n".join(lines) + "\n"
     try:
         stale = list(describe_stale(diff_rounds(draft.base, load_draft(draft.round, body))))
@@ -595,7 +595,7 @@ class _Leaf(Struct, frozen=True):
     comment: str
 
 
-def _insert(document: dict[str, Any], draft: Draft, place: RulePlace, said: Mapping[str, Said]) -> None:
+def _insert_value(document: dict[str, Any], draft: Draft, place: RulePlace, said: Mapping[str, Said]) -> None:
     sections = draft.base.sections
     dotted = place.name.split(".") if place.name.startswith(("accuracy.", "tests.")) else [place.name]
     if not place.benchmark and not place.scenario and place.name in (*sections, "endpoints"):
@@ -638,26 +638,26 @@ def _make_leaf(draft: Draft, place: RulePlace, said: Mapping[str, Said]) -> _Lea
         parts |= {"ignored": others, "because": f"{_TODO}: why the first source counts"}
     if place.name == CATEGORIES and "one_of" in str(first):
         comments.append(f"{_TODO}: one_of comes from the checker's code")
-    return _Leaf(_write(parts), "; ".join(comments))
+    return _Leaf(_write_yaml(parts), "; ".join(comments))
 
 
-def _render(name: str, node: Any, depth: int) -> Iterator[str]:
+def _render_node(name: str, node: Any, depth: int) -> Iterator[str]:
     indent = "  " * depth
     if isinstance(node, _Leaf):
-        yield f"{indent}{_write(name)}: {node.text}  # {node.comment}"
+        yield f"{indent}{_write_yaml(name)}: {node.text}  # {node.comment}"
         return
-    yield f"{indent}{_write(name)}:"
+    yield f"{indent}{_write_yaml(name)}:"
     first = (CATEGORIES, "general")
     for key in sorted(node, key=lambda key: first.index(key) if key in first else len(first)):
-        yield from _render(key, node[key], depth + 1)
+        yield from _render_node(key, node[key], depth + 1)
 
 
-def _write(value: Any) -> str:
+def _write_yaml(value: Any) -> str:
     """Return the value as YAML on one line."""
     if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{_write(key)}: {_write(item)}' for key, item in value.items())}}}"
+        return f"{{{', '.join(f'{_write_yaml(key)}: {_write_yaml(item)}' for key, item in value.items())}}}"
     if isinstance(value, tuple | list):
-        return f"[{', '.join(map(_write, value))}]"
+        return f"[{', '.join(map(_write_yaml, value))}]"
     plain = isinstance(value, str) and re.fullmatch(r"[A-Za-z][\w./+-]*(?: [\w+-]+)*", value)
     return value if plain and value not in _WORDS else json.dumps(value)
 

@@ -208,7 +208,7 @@ def read_round(name: str, read: Callable[[str], bytes]) -> Ruleset:
                 "round", f"the file states {ruleset.round}", fix=f"rename it to {name}, the name of its file"
             )
     except RoundFileError as error:
-        raise error if error.at else _locate(error, files) from error
+        raise error if error.at else _locate_error(error, files) from error
     return ruleset
 
 
@@ -217,7 +217,7 @@ def _join_files(name: str, read: Callable[[str], bytes], files: dict[str, bytes]
     first."""
     files[name] = read(name)
     try:
-        own = _load(files[name])
+        own = _load_yaml(files[name])
     except MarkedYAMLError as error:
         at = f"{name}.yaml:{error.problem_mark.line + 1}"
         raise RoundFileError("", f"not YAML: {error.problem}", at=at) from error
@@ -227,15 +227,15 @@ def _join_files(name: str, read: Callable[[str], bytes], files: dict[str, bytes]
     try:
         return extend_round(base, own)
     except RoundFileError as error:
-        raise _locate(error, {name: files[name]}) from error
+        raise _locate_error(error, {name: files[name]}) from error
 
 
 @functools.lru_cache(maxsize=16)  # newer rounds extend older ones, so these are read often
-def _load(data: bytes) -> Any:
+def _load_yaml(data: bytes) -> Any:
     return YAML(typ="safe").load(data)
 
 
-def _locate(error: RoundFileError, files: Mapping[str, bytes]) -> RoundFileError:
+def _locate_error(error: RoundFileError, files: Mapping[str, bytes]) -> RoundFileError:
     """Add the line of the error's place, in the newest of the files that contains it."""
     found = {name: _find_line(YAML(typ="safe", pure=True).compose(data), error.place) for name, data in files.items()}
     name = max(found, key=lambda name: found[name][0])
@@ -398,19 +398,19 @@ def _parse_levels(groups: Mapping[str, Mapping[str, Any]], where: str) -> dict[s
 
 def parse_fields(group: Mapping[str, Any], where: str) -> Fields:
     """Parse a group of ruled values by their dotted names."""
-    found = dict(_flatten(group, "", where))
+    found = dict(_flatten_fields(group, "", where))
     if unknown := next((name for name in found if not is_field(name)), None):
         refuse_name(where, unknown, FIELDS, "field")
     return {name: parse_ruled_value(name, entry, where) for name, entry in found.items()}
 
 
-def _flatten(group: Mapping[str, Any], prefix: str, where: str) -> Iterator[tuple[str, Any]]:
+def _flatten_fields(group: Mapping[str, Any], prefix: str, where: str) -> Iterator[tuple[str, Any]]:
     for key, entry in group.items():
         name = f"{prefix}{key}"
         if not isinstance(entry, Mapping):
             fix = f"write {{SOURCE: value}}; known sources: {', '.join(SOURCES)}"
             raise RoundFileError(f"{where}.{name}", "a mapping of sources to values is expected", fix=fix)
         if name.partition(".")[0] in GROUPS and not is_field(name):
-            yield from _flatten(entry, f"{name}.", where)
+            yield from _flatten_fields(entry, f"{name}.", where)
         else:
             yield name, entry

@@ -165,7 +165,7 @@ class HarnessAdapter:
         words = self.known.benchmarks[benchmark].words
         common = find_node(self._tree, ("adapter", "settings"))
         own = find_node(self._tree, ("adapter", "benchmarks", benchmark, "settings"))
-        return combine(self._read(each, words) for each in (common, own) if isinstance(each, MapNode))
+        return combine(self._read_settings(each, words) for each in (common, own) if isinstance(each, MapNode))
 
     def list_needs(self, benchmark: str, part: Literal["command", "score"], words: Mapping[str, str]) -> list[str]:
         """List the files that a part of the harness needs for a benchmark. ``words``: of the cell."""
@@ -183,8 +183,8 @@ class HarnessAdapter:
         source = " ".join(self.known.source.split())
         return f"{folder} of {re.split('[,:]', source)[0]}" if (folder := self.make_folder_name(benchmark)) else source
 
-    def _read(self, node: MapNode, words: Mapping[str, str]) -> Block:
-        filled = _fill(node, words)
+    def _read_settings(self, node: MapNode, words: Mapping[str, str]) -> Block:
+        filled = _fill_node(node, words)
         assert isinstance(filled, MapNode)
         group = SettingsGroup.model_validate(convert_plain(filled), context=Variables({}))
         block = flatten(group, filled, f"adapter {self.name}")
@@ -198,12 +198,12 @@ def _set_origin(origin: Origin, setting: LayeredSetting) -> LayeredSetting:
     return replace(setting, value=Value(setting.value.value, origin))
 
 
-def _fill(node: Node, words: Mapping[str, str]) -> Node:
+def _fill_node(node: Node, words: Mapping[str, str]) -> Node:
     """Replace each {name} of ``words`` in a node; other placeholders are filled in for each run."""
     if isinstance(node, MapNode):
-        return MapNode(node.origin, {name: _fill(item, words) for name, item in node.items.items()}, node.keys)
+        return MapNode(node.origin, {name: _fill_node(item, words) for name, item in node.items.items()}, node.keys)
     if isinstance(node, ListNode):
-        return ListNode(node.origin, [_fill(item, words) for item in node.items])
+        return ListNode(node.origin, [_fill_node(item, words) for item in node.items])
     if isinstance(node, ScalarNode) and isinstance(node.value, str):
         return replace(node, value=fill_words(node.value, words))
     return node

@@ -75,11 +75,11 @@ def expand_backgrounds(cells: Sequence[DeclaredCell]) -> tuple[list[DeclaredCell
         wrong = list(_list_problems(cell, known))
         problems += wrong
         kept = {name: value for name, value in cell.settings.items() if name != BACKGROUND}
-        found.append(replace(cell, settings=kept if wrong else _expand(cell, known)))
+        found.append(replace(cell, settings=kept if wrong else _copy_backgrounds(cell, known)))
     return found, problems
 
 
-def _expand(cell: DeclaredCell, known: dict[Cell, DeclaredCell]) -> dict[str, Value]:
+def _copy_backgrounds(cell: DeclaredCell, known: dict[Cell, DeclaredCell]) -> dict[str, Value]:
     settings = dict(cell.settings)
     for number, name in enumerate(cell.settings[BACKGROUND].value):
         other = known[_find_background(cell.cell, name)].settings
@@ -97,19 +97,19 @@ def _list_problems(cell: DeclaredCell, known: dict[Cell, DeclaredCell]) -> Itera
     value = cell.settings[BACKGROUND]
     if SLICES not in cell.settings:
         fix = "declare the cell's own slices as hardware.mig; background slices are extra"
-        yield _complain(cell, value, f"{cell.cell.system} declares no MIG slices", fix)
+        yield _make_problem(cell, value, f"{cell.cell.system} declares no MIG slices", fix)
         return
     if COMMAND in cell.settings:
-        yield _complain(cell, value, "background is not supported with a command", "start it in the command itself")
+        yield _make_problem(cell, value, "background is not supported with a command", "start it in the command itself")
     for name in value.value:
         other = known.get(_find_background(cell.cell, name))
         if other is None:
             near = [f"{c.benchmark}/{c.scenario}" for c in known if c.system == cell.cell.system]
             message = f"{name} is not a cell of {cell.cell.division}/{cell.cell.system}"
-            yield _complain(cell, value, message, give_advice(name, near))
+            yield _make_problem(cell, value, message, give_advice(name, near))
         elif why := _find_unfit(other):
             fix = "use a cell whose backend computes batches"
-            yield _complain(cell, value, f"{name} cannot compute in the background: {why}", fix)
+            yield _make_problem(cell, value, f"{name} cannot compute in the background: {why}", fix)
 
 
 def _find_unfit(other: DeclaredCell) -> str:
@@ -123,7 +123,7 @@ def _find_unfit(other: DeclaredCell) -> str:
     return "" if facts is not None and not facts.generates and not facts.elsewhere else "its backend does not batch"
 
 
-def _complain(cell: DeclaredCell, value: Value, message: str, fix: str) -> Problem:
+def _make_problem(cell: DeclaredCell, value: Value, message: str, fix: str) -> Problem:
     return value.origin.make_problem(f"{cell.cell}.{BACKGROUND}".replace("/", "."), message, fix)
 
 
@@ -153,10 +153,10 @@ def list_presets() -> Mapping[str, Preset]:
     """Return the presets by name, in the file's order."""
     tree, problems = parse(_FILE.read_text(encoding="utf-8"), _FILE.name)
     assert tree is not None, problems
-    return {name: _read(name, node) for name, node in tree.items.items() if isinstance(node, MapNode)}
+    return {name: _read_preset(name, node) for name, node in tree.items.items() if isinstance(node, MapNode)}
 
 
-def _read(name: str, node: MapNode) -> Preset:
+def _read_preset(name: str, node: MapNode) -> Preset:
     settings = node.items["settings"]
     assert isinstance(settings, MapNode)
     return Preset(name, str(convert_plain(node.items["source"])).strip(), settings)
@@ -202,10 +202,10 @@ def add_scratch_places(block: Block, files: BenchmarkFiles, variables: Variables
             continue
         paths = [variables.expand(f"{root}/{place}") for place in places]
         found = next((path for path in paths if _is_there(path, looked)), paths[0])
-        _put(block, f"{kind}.path", found, origin)
-        _put(block, f"{kind}.looked_for", ", ".join(paths), origin)
+        _put_place(block, f"{kind}.path", found, origin)
+        _put_place(block, f"{kind}.looked_for", ", ".join(paths), origin)
     if variables.environment.get(SCRATCH_VARIABLE):
-        _put(block, "dataset.prepared", variables.expand(f"{root}/{PREPARED}"), origin)
+        _put_place(block, "dataset.prepared", variables.expand(f"{root}/{PREPARED}"), origin)
 
 
 def _find_root(variables: Variables, looked: dict[str, bool]) -> tuple[str, Origin]:
@@ -227,7 +227,7 @@ def _is_there(path: str, looked: dict[str, bool]) -> bool:
     return looked[path]
 
 
-def _put(block: Block, name: str, value: str, origin: Origin) -> None:
+def _put_place(block: Block, name: str, value: str, origin: Origin) -> None:
     block[name] = (LayeredSetting(Value(value, origin), name),)
 
 
@@ -516,7 +516,7 @@ class Declaring:
 
     def _layer_benchmark(self, name: str, benchmark: BenchmarkGroup) -> Block:
         where = ("spec", "benchmarks", name)
-        block = self._adapt(name, self.layer(benchmark, where))
+        block = self._adapt_block(name, self.layer(benchmark, where))
         implied = LayeredSetting(Value(name, find_position(self.root, where)[0]), ".".join(where))
         code, written = get_text(block, "code", name), block.pop("code", None)
         facts = find_benchmark_facts(code)
@@ -535,7 +535,7 @@ class Declaring:
             block["benchmark.code"] = written
         return block
 
-    def _adapt(self, name: str, block: Block) -> Block:
+    def _adapt_block(self, name: str, block: Block) -> Block:
         """Layer the block on top of the adapter's settings for this benchmark."""
         if ADAPTER not in block:
             return block

@@ -80,7 +80,7 @@ def move(text: str, source: Sequence[str], target: Sequence[str], keep: int = 1)
     value = _copy_at(document, source)
     block = _find_entry(text, list(source))
     # Insert first, then remove, so that a group that both paths share never becomes empty.
-    added = _put(text, list(target), block, value)
+    added = _put_entry(text, list(target), block, value)
     edited = remove(added, source, keep)
     expected = document
     _remove_at(expected, _find_outermost(compose(added), source, keep))
@@ -139,7 +139,7 @@ def _include_comments(text: str, start: int, column: int) -> int:
     return start
 
 
-def _put(text: str, target: list[str], entry: _Entry, value: Any) -> str:
+def _put_entry(text: str, target: list[str], entry: _Entry, value: Any) -> str:
     node, depth = find_deepest(compose(text), target)
     if depth == len(target):
         raise EditError(f"{'.'.join(target)} already exists")
@@ -147,7 +147,7 @@ def _put(text: str, target: list[str], entry: _Entry, value: Any) -> str:
         inner: Any = value if isinstance(value, Mapping) else {}
         for name in reversed(target[depth + 1 :]):
             inner = {name: inner}
-        return _insert(text, node, target[depth], inner)
+        return _insert_entry(text, node, target[depth], inner)
     column, lines = _find_column(node), []
     for name in target[depth:-1]:
         lines.append(f"{' ' * column}{render_value(name)}:")
@@ -185,14 +185,14 @@ def _require_same(expected: Any, edited: str) -> None:
         found = read(edited)
     except SpecError as error:
         raise EditError(f"the edit would break the file: {error}") from error
-    if _normalise(found) != _normalise(expected):
+    if _normalise_empty(found) != _normalise_empty(expected):
         raise EditError("the edit would change more than this entry (is it shared by an alias?)")
 
 
-def _normalise(value: Any) -> Any:
+def _normalise_empty(value: Any) -> Any:
     """Convert every spelling of an empty group to None."""
     if isinstance(value, dict):
-        return {name: _normalise(item) for name, item in value.items()} or None
+        return {name: _normalise_empty(item) for name, item in value.items()} or None
     return value
 
 
@@ -217,15 +217,15 @@ def set_value(text: str, path: str | Sequence[str], value: New) -> str:
     """
     expected = read(text)
     root = compose(text)
-    names = list(path) if not isinstance(path, str) else _split(root, path)
+    names = list(path) if not isinstance(path, str) else _split_path(root, path)
     node, depth = find_deepest(root, names)
     if depth == len(names):
-        edited = _replace(text, node, value)
+        edited = _replace_node(text, node, value)
     else:
         inner = value
         for name in reversed(names[depth + 1 :]):
             inner = {name: inner}
-        edited = _insert(text, node, names[depth], inner)
+        edited = _insert_entry(text, node, names[depth], inner)
     _set_at(expected, names, _convert_plain(value))
     _require_same(expected, edited)
     return edited
@@ -263,7 +263,7 @@ def append_values(text: str, path: Sequence[str], values: Sequence[int]) -> str:
         edited = text
         for value in values:
             node, _ = find_deepest(compose(edited), path)
-            edited = _insert(edited, node, value, {})
+            edited = _insert_entry(edited, node, value, {})
             _set_at(expected, [*path, str(value)], {})
         _require_same(expected, edited)
         return edited
@@ -322,7 +322,7 @@ def _find_child(node: Any, name: str) -> Any:
     return next((value for key, value in node.value if getattr(key, "value", None) == name), None)
 
 
-def _split(root: MappingNode, path: str) -> list[str]:
+def _split_path(root: MappingNode, path: str) -> list[str]:
     """Split a dotted path into names: at each step the longest name that exists."""
     names: list[str] = []
     node: Any = root
@@ -351,9 +351,9 @@ def _is_empty(node: Any) -> bool:
     return isinstance(node, ScalarNode) and node.start_mark.index == node.end_mark.index
 
 
-def _replace(text: str, node: Any, value: New) -> str:
+def _replace_node(text: str, node: Any, value: New) -> str:
     if _is_empty(node):
-        return _fill(text, node, value)
+        return _fill_empty(text, node, value)
     if not isinstance(node, ScalarNode) or node.style in ("|", ">"):
         raise EditError(f"line {node.start_mark.line + 1}: only a value on one line can be replaced")
     written = render_value(value)
@@ -364,7 +364,7 @@ def _replace(text: str, node: Any, value: New) -> str:
     return text[: node.start_mark.index] + written + text[node.end_mark.index :]
 
 
-def _fill(text: str, node: Any, value: New) -> str:
+def _fill_empty(text: str, node: Any, value: New) -> str:
     """Add a value to a ``name:`` without one, or to a bare name, as in ``{Offline, Server}``."""
     index = node.start_mark.index
     while text[index - 1] in " \t\r\n":
@@ -373,11 +373,11 @@ def _fill(text: str, node: Any, value: New) -> str:
     return f"{text[:index]}{colon} {render_value(value)}{text[index:]}"
 
 
-def _insert(text: str, node: Any, name: str | int, value: New) -> str:
+def _insert_entry(text: str, node: Any, name: str | int, value: New) -> str:
     """Add an entry to a mapping, in the mapping's own style."""
     entry = f"{render_value(name)}: {render_value(value)}"
     if _is_empty(node):
-        return _fill(text, node, {str(name): value})
+        return _fill_empty(text, node, {str(name): value})
     if not isinstance(node, MappingNode):
         raise EditError(f"line {node.start_mark.line + 1}: cannot add '{name}': there is already a value")
     if node.flow_style:

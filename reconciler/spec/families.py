@@ -132,7 +132,7 @@ def find_chip(accelerator: str) -> Family | None:
 
 def find_starting_value(family: Family, official: str, scenario: str) -> StartingValue | None:
     """Find a starting value; None if no result of such a system in the closed division is known."""
-    found = _load().get(family.name, {}).get(official, {}).get(scenario)
+    found = _load_values().get(family.name, {}).get(official, {}).get(scenario)
     if found is None:
         return None
     if "target_latency" in found:
@@ -146,6 +146,6 @@ def find_starting_value(family: Family, official: str, scenario: str) -> Startin
 
 
 @cache
-def _load() -> Mapping[str, Any]:
+def _load_values() -> Mapping[str, Any]:
     values: Mapping[str, Any] = YAML(typ="safe").load(_FILE)
     return values

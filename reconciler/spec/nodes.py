@@ -138,9 +138,9 @@ class _Builder:
         if kind is ScalarEvent:
             self._read_scalar(event)
         elif kind is MappingStartEvent or kind is SequenceStartEvent:
-            self._open(event, kind is MappingStartEvent)
+            self._open_collection(event, kind is MappingStartEvent)
         elif kind is MappingEndEvent or kind is SequenceEndEvent:
-            self._close()
+            self._close_collection()
         elif kind is AliasEvent:
             self._read_alias(event)
         elif kind is DocumentStartEvent:
@@ -175,7 +175,7 @@ class _Builder:
             return
         node = ScalarNode(resolve(event.value) if plainly and event.tag is None else str(event.value), origin)
         self._check_tag(event, origin)
-        self._add(node, 1)
+        self._add_node(node, 1)
         if event.anchor:
             self._anchors[event.anchor] = (node, 1)
 
@@ -194,30 +194,30 @@ class _Builder:
             path = ".".join([frame.key for frame in self._frames[: -1 if key else None] if frame.key] + [text] * key)
             self.problems.append(Problem(self.file, origin.line, at, path, *found))
 
-    def _open(self, event: Any, mapping: bool) -> None:
+    def _open_collection(self, event: Any, mapping: bool) -> None:
         origin = self._make_origin(event)
         if len(self._frames) >= DEEPEST:
             message = f"values are nested more than {DEEPEST} deep"
             raise _TooMuch(self._make_problem(origin, message, "nest less deeply"))
         self._check_tag(event, origin)
         node: MapNode | ListNode = MapNode(origin) if mapping else ListNode(origin)
-        self._add(node, 0)
+        self._add_node(node, 0)
         self._frames.append(_Frame(node))
         if event.anchor:
             self._anchors[event.anchor] = (node, None)
             self._names[id(node)] = event.anchor
 
-    def _close(self) -> None:
+    def _close_collection(self) -> None:
         frame = self._frames.pop()
         if isinstance(frame.node, MapNode) and _MERGE in frame.node.items:
-            self._merge(frame.node)
+            self._merge_groups(frame.node)
         name = self._names.pop(id(frame.node), None)
         if name is not None and self._anchors[name][0] is frame.node:
             self._anchors[name] = (frame.node, frame.size)
         if self._frames:
             self._frames[-1].size += frame.size
 
-    def _merge(self, node: MapNode) -> None:
+    def _merge_groups(self, node: MapNode) -> None:
         """Merge groups into a mapping, whose own names take precedence; of several groups, the first wins."""
         merged, origin = node.items.pop(_MERGE), node.keys.pop(_MERGE)
         groups = merged.items if isinstance(merged, ListNode) else [merged]
@@ -251,7 +251,7 @@ class _Builder:
             raise _TooMuch(
                 self._make_problem(origin, message, "write the values themselves, or share them through spec.defaults")
             )
-        self._add(ScalarNode(None, origin) if node is None or size is None else node, size or 1)
+        self._add_node(ScalarNode(None, origin) if node is None or size is None else node, size or 1)
 
     def _read_key(self, frame: _Frame, node: MapNode, name: str, origin: Origin) -> None:
         name = name if name.isprintable() else ascii(name)
@@ -262,7 +262,7 @@ class _Builder:
             message = f"{name} is a duplicate of line {first.line}"
             self._complain(origin, message, f"keep one of the two (lines {first.line} and {origin.line})")
 
-    def _add(self, node: Node, size: int) -> None:
+    def _add_node(self, node: Node, size: int) -> None:
         """Add a scalar, or the start of a collection, to the enclosing collection."""
         if not self._frames:
             self._root = node

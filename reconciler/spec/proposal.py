@@ -143,13 +143,13 @@ def _describe_host(facts: Mapping[str, Any]) -> dict[str, str]:
         "host_processor_caches": str(facts.get("cpu.caches", "")),
         "host_processor_interconnect": NONE if sockets == 1 else "",
         "host_memory_capacity": f"{round(memory / 2**30)} GiB" if memory else "",
-        "host_memory_configuration": _join(str(facts.get("memory.modules", "")), nodes),
+        "host_memory_configuration": _join_parts(str(facts.get("memory.modules", "")), nodes),
         "host_storage_capacity": describe_storage(sum(int(disk["bytes"]) for disk in disks)),
         "host_storage_type": ", ".join(kinds),
     }
 
 
-def _join(*parts: str) -> str:
+def _join_parts(*parts: str) -> str:
     return ", ".join(part for part in parts if part)
 
 
@@ -193,7 +193,7 @@ def _describe_accelerators(gpus: Sequence[Mapping[str, Any]]) -> dict[str, str]:
         "accelerators_per_node": str(len(gpus)),
         "accelerator_model_name": ", ".join(names) + (f" (MIG {parts})" if parts else ""),
         "accelerator_memory_capacity": f"{capacity} ({each})" if each and capacity else capacity,
-        "accelerator_memory_configuration": _join(f"{width}-bit bus" if width else "", _describe_modes(gpu)),
+        "accelerator_memory_configuration": _join_parts(f"{width}-bit bus" if width else "", _describe_modes(gpu)),
         "accelerator_host_interconnect": _describe_pcie(gpu),
         "accelerator_interconnect": _describe_interconnect(gpus),
         "accelerator_frequency": f"{mhz} MHz maximum" if mhz else "",
@@ -202,7 +202,7 @@ def _describe_accelerators(gpus: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 def _describe_modes(gpu: Mapping[str, Any]) -> str:
     ecc = {True: "ECC on", False: "ECC off", None: ""}[gpu.get("ecc")]
-    return _join(ecc, "MIG on" if gpu.get("mig") else "")
+    return _join_parts(ecc, "MIG on" if gpu.get("mig") else "")
 
 
 def _describe_pcie(gpu: Mapping[str, Any]) -> str:

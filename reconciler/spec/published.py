@@ -107,7 +107,7 @@ def list_broken_files(adapter: HarnessAdapter, code: Path, benchmark: str, syste
         return
     for name, paths in _list_files(published, code, adapter.known.benchmarks[benchmark].words).items():
         for path in paths if not name or names_system(published, name, system) else ():
-            if path.suffix == ".py" and isinstance(error := _parse(path), SyntaxError):
+            if path.suffix == ".py" and isinstance(error := _parse_python(path), SyntaxError):
                 yield f"{path.resolve()}:{error.lineno}:{error.offset}: {error.msg}; nothing is read from this file"
 
 
@@ -176,7 +176,7 @@ def read_sections(code: Path, paths: Sequence[Path]) -> list[Section]:
         name = path.relative_to(code).as_posix()
         if path.suffix != ".py":
             found.append(Section("", dict(_read_conf(_read_text(path), name))))
-        elif isinstance(tree := _parse(path), ast.Module):
+        elif isinstance(tree := _parse_python(path), ast.Module):
             reader.read(tree, name)
     return [*found, *reader.list_sections()]
 
@@ -185,7 +185,7 @@ def _read_text(path: Path) -> str:
     return path.read_text(encoding="utf-8", errors="replace")
 
 
-def _parse(path: Path) -> ast.Module | SyntaxError:
+def _parse_python(path: Path) -> ast.Module | SyntaxError:
     try:
         return ast.parse(_read_text(path).translate({0: "?", 0xA0: " "}))
     except SyntaxError as error:
@@ -219,7 +219,7 @@ class _PythonReader:
     def read(self, tree: ast.Module, name: str) -> None:
         self._name = name
         for statement in tree.body:
-            self._follow(statement, self._names)
+            self._follow_statement(statement, self._names)
 
     def list_sections(self) -> list[Section]:
         """List the registered classes, and the dictionaries in others, whose keys name a variant."""
@@ -232,7 +232,7 @@ class _PythonReader:
         )
         return [*self._classes, *inner]
 
-    def _follow(self, statement: ast.stmt, names: MutableMapping[str, PublishedSetting]) -> None:
+    def _follow_statement(self, statement: ast.stmt, names: MutableMapping[str, PublishedSetting]) -> None:
         match statement:
             case (
                 ast.Assign(targets=[ast.Name(id=name)], value=value)
@@ -253,7 +253,7 @@ class _PythonReader:
                     own.update(inherited if isinstance(inherited, dict) else {})
                 scope = ChainMap(own, names)
                 for each in body:
-                    self._follow(each, scope)
+                    self._follow_statement(each, scope)
                 names[name] = PublishedSetting(own, f"{self._name}:{statement.lineno}")
                 self._classes += [Section(ast.unparse(each), own) for each in decorators]
 

@@ -145,7 +145,7 @@ def _suggest_milliseconds(text: str) -> str:
     return f"; {text} ns, as LoadGen has it, is {show_decimal(Decimal(text) / 10**6)} ms"
 
 
-def _split(value: Any, dimension: Dimension) -> tuple[str, Decimal, str]:
+def _split_unit(value: Any, dimension: Dimension) -> tuple[str, Decimal, str]:
     fix = f"write a {dimension.noun} such as {dimension.example}"
     if not isinstance(value, (str, int, Decimal)) or isinstance(value, bool):
         raise UnfitError(f"expected a {dimension.noun}, not {show_quantity(value)}", fix)
@@ -165,7 +165,7 @@ def _split(value: Any, dimension: Dimension) -> tuple[str, Decimal, str]:
 
 
 def _parse_whole(value: Any, dimension: Dimension, base: str, *, zero: bool) -> int:
-    text, number, unit = _split(value, dimension)
+    text, number, unit = _split_unit(value, dimension)
     if unit not in dimension.units and not (number == 0 and not unit):
         raise _explain_unit(text, unit, dimension)
     if number == 0 and not zero:
@@ -204,7 +204,7 @@ def parse_rate(value: Any) -> str:
         if each[2].casefold() != "accelerator":
             raise UnfitError(f"{show_quantity(value)} is per {each[2]}", f"write '{each[1]}{PER_ACCELERATOR}'")
         return f"{rate}{PER_ACCELERATOR}"
-    text, number, unit = _split(value, RATE)
+    text, number, unit = _split_unit(value, RATE)
     if unit and unit not in RATE.units:
         raise _explain_unit(text, unit, RATE)
     if number == 0:

@@ -139,11 +139,11 @@ def find_schema_node(path: str) -> SchemaNode:
         for place, below in _list_fields(root, definitions):
             if place[-1] == parts[0]:
                 try:
-                    end, end_node = _follow(below, parts[1:], definitions, ".".join(place))
+                    end, end_node = _follow_path(below, parts[1:], definitions, ".".join(place))
                 except ReconcilerError as error:
                     wrong = wrong or error
                 else:
-                    found.setdefault(_describe(end_node), (end, end_node))
+                    found.setdefault(_serialise(end_node), (end, end_node))
         if not found and wrong:
             raise wrong
         if not found:
@@ -151,7 +151,7 @@ def find_schema_node(path: str) -> SchemaNode:
             near = find_nearest(parts[0], names)
             fix = f"write {near}" if near else give_advice(parts[0], root["properties"])
             raise ReconcilerError(f"no such field in a spec: {path}", fix=fix)
-    places = list(found.values()) or [_follow(root, parts, definitions, "")]
+    places = list(found.values()) or [_follow_path(root, parts, definitions, "")]
     walked, node = places[0]
     group = _find_group(node, definitions)
     fields = {name: _resolve(found, definitions) for name, found in group.get("properties", {}).items()}
@@ -168,8 +168,8 @@ def find_schema_node(path: str) -> SchemaNode:
 def _list_sections(path: Sequence[str], root: Node, definitions: Mapping[str, Node]) -> tuple[str, ...]:
     """List the other sections, such as spec.benchmarks, that have this field or a group around it."""
     listed = list(_list_fields(root, definitions))
-    around = {place[-1]: _describe(node) for place, node in listed if list(place) == list(path[: len(place)])}
-    same = (place for place, node in listed if around.get(place[-1]) == _describe(node) and len(place) > _SECTION)
+    around = {place[-1]: _serialise(node) for place, node in listed if list(place) == list(path[: len(place)])}
+    same = (place for place, node in listed if around.get(place[-1]) == _serialise(node) and len(place) > _SECTION)
     sections = dict.fromkeys(".".join(place[:_SECTION]) for place in same)
     return tuple(section for section in sections if section != ".".join(path[:_SECTION]))
 
@@ -186,17 +186,17 @@ def complete_path(beginning: str) -> list[str]:
     return [f"{before}{dot}{name}" for name in names if name.startswith(last)]
 
 
-def _follow(node: Node, parts: Sequence[str], definitions: Mapping[str, Node], walked: str) -> tuple[str, Node]:
+def _follow_path(node: Node, parts: Sequence[str], definitions: Mapping[str, Node], walked: str) -> tuple[str, Node]:
     """Return the path and node that these parts lead to. A user's own name may contain a dot before a digit."""
     if not parts:
         return walked, node
     at = f"{walked}.{parts[0]}" if walked else parts[0]
     try:
-        return _follow(_find_below(node, parts[0], definitions, walked), parts[1:], definitions, at)
+        return _follow_path(_find_below(node, parts[0], definitions, walked), parts[1:], definitions, at)
     except ReconcilerError:
         if len(parts) == 1 or not parts[1][:1].isdigit():
             raise
-    return _follow(node, [f"{parts[0]}.{parts[1]}", *parts[2:]], definitions, walked)
+    return _follow_path(node, [f"{parts[0]}.{parts[1]}", *parts[2:]], definitions, walked)
 
 
 def _list_fields(node: Node, definitions: Mapping[str, Node]) -> Iterator[tuple[tuple[str, ...], Node]]:
@@ -212,12 +212,12 @@ def _list_fields(node: Node, definitions: Mapping[str, Node]) -> Iterator[tuple[
         for name, field in group.get("properties", {}).items():
             found = _resolve(field, definitions)
             yield (*place, name), found
-            if (name, _describe(found)) not in seen:
-                seen.add((name, _describe(found)))
+            if (name, _serialise(found)) not in seen:
+                seen.add((name, _serialise(found)))
                 waiting.append(((*place, name), found))
 
 
-def _describe(node: Node) -> str:
+def _serialise(node: Node) -> str:
     return json.dumps(node, sort_keys=True, default=str)
 
 
@@ -281,7 +281,7 @@ _SETTINGS_OF_RUN = ("streams", "threads")
 def build_submission_schema() -> dict[str, Any]:
     """Build the schema as JSON: names, units, choices, backend options and descriptions of every field."""
     schema = Document.model_json_schema(by_alias=True)
-    _walk(schema, _tidy)
+    _visit_groups(schema, _tidy_group)
     definitions = schema["$defs"]
     for kind, part in (("Engine", "engine"), ("Run", "run")):
         definitions[kind]["properties"]["options"] |= _build_options(part)
@@ -330,17 +330,17 @@ def _build_option(option: Option[Any], backends: list[str]) -> dict[str, Any]:
     return {**kind, "description": described} | {"default": option.default}
 
 
-def _walk(node: Any, visit: Callable[[dict[str, Any]], None]) -> None:
+def _visit_groups(node: Any, visit: Callable[[dict[str, Any]], None]) -> None:
     if isinstance(node, dict):
         for value in node.values():
-            _walk(value, visit)
+            _visit_groups(value, visit)
         visit(node)
     elif isinstance(node, list):
         for value in node:
-            _walk(value, visit)
+            _visit_groups(value, visit)
 
 
-def _tidy(node: dict[str, Any]) -> None:
+def _tidy_group(node: dict[str, Any]) -> None:
     """Remove redundant parts (titles, empty defaults), and allow groups to be empty."""
     if isinstance(node.get("title"), str):
         del node["title"]

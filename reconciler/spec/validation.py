@@ -158,7 +158,7 @@ def validate(root: MapNode, variables: Variables, *, complete: bool) -> tuple[mo
                 there = finding["type"] == "missing" and is_misspelt(where, root)
                 if attempt == 0 and is_reported and where[0] not in _HEADER and not there:
                     problems.append(_explain_finding(finding, where, root))
-                _repair(document, where, missing=finding["type"] == "missing")
+                _repair_document(document, where, missing=finding["type"] == "missing")
     return None, problems
 
 
@@ -174,7 +174,7 @@ def is_misspelt(where: Location, root: MapNode) -> bool:
 _HEADER = ("apiVersion", "kind")  # checked for each file, see ``loading``
 
 
-def _repair(document: Any, where: Location, *, missing: bool) -> None:
+def _repair_document(document: Any, where: Location, *, missing: bool) -> None:
     for part in where[:-1]:
         if document.get(part) is None:
             document[part] = {}

@@ -263,10 +263,10 @@ def render_exit_codes() -> str:
     """List the exit codes, and the exceptions that lead to them."""
     rows = "".join(f"| {code} | {meaning} |\n" for code, meaning in _CODES)
     tree = (errors.__doc__ or "").partition("\n\n")[2].partition("\n\n")[0]
-    return f"| Code | Meaning |\n|---|---|\n{rows}\n## Errors\n\n```text\n{_dedent(tree)}\n```\n"
+    return f"| Code | Meaning |\n|---|---|\n{rows}\n## Errors\n\n```text\n{_dedent_lines(tree)}\n```\n"
 
 
-def _dedent(text: str) -> str:
+def _dedent_lines(text: str) -> str:
     return "\n".join(line.removeprefix("    ") for line in text.splitlines())
 
 
@@ -285,7 +285,7 @@ def render_findings_reference() -> str:
     verifier = check.load_verifier()
     declared = verifier.list_rules() if verifier is not None else ()
     premises = list(dict.fromkeys(item.statement for rule in declared for item in rule.premises))
-    parts = ["### Premises\n", *(f"{number}. {_escape(text)}" for number, text in enumerate(premises, 1))]
+    parts = ["### Premises\n", *(f"{number}. {_escape_pipes(text)}" for number, text in enumerate(premises, 1))]
     for severity in Severity:
         rules = sorted((rule for rule in declared if rule.severity is severity), key=lambda rule: rule.id)
         if rules:
@@ -310,10 +310,10 @@ def _render_check(rule: Rule) -> str:
 
 
 def _render_row(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(map(_escape, cells))} |"
+    return f"| {' | '.join(map(_escape_pipes, cells))} |"
 
 
-def _escape(text: str) -> str:
+def _escape_pipes(text: str) -> str:
     return text.replace("``", "`").replace("|", "\\|")
 
 

@@ -33,7 +33,7 @@ def judge_test06(audit: Iterable[Entry], scenario: str, *, eos_token_id: int = 2
         for entry in audit:
             checks.answers += 1
             if not (checks.eos and checks.length and (checks.first_token or not needs_first)):
-                _check(entry, dtype, eos_token_id, checks, needs_first=needs_first)
+                _check_entry(entry, dtype, eos_token_id, checks, needs_first=needs_first)
                 if not checks.where and (checks.eos or checks.length or checks.first_token):
                     checks.where = locate_entry(checks.answers)
     except LogError as error:
@@ -60,7 +60,7 @@ def _make_failure(why: str) -> AuditVerdict:
     return AuditVerdict((f"the answers cannot be read: {why}",), files={VERIFY_ACCURACY: text})
 
 
-def _check(entry: Entry, dtype: str, eos: int, checks: _Checks, *, needs_first: bool) -> None:
+def _check_entry(entry: Entry, dtype: str, eos: int, checks: _Checks, *, needs_first: bool) -> None:
     try:
         count = entry.count(dtype)
     except ValueError as error:

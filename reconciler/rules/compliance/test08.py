@@ -42,13 +42,13 @@ def judge_test08(accuracy: Iterable[Entry], audit: Iterable[Entry], tolerance: f
     """Judge the test: every sample of the audit run must be in the accuracy run, with its normalized entropy within the
     tolerance."""
     try:
-        part = _compare(accuracy, audit, tolerance)
+        part = _compare_predictions(accuracy, audit, tolerance)
     except (LogError, ValueError, OverflowError) as error:
         part = Part((f"the answers cannot be compared: {error}",))
     return make_verdict(part, "TEST08: the audit run's predictions against the accuracy run's", VERIFY_ACCURACY)
 
 
-def _compare(accuracy: Iterable[Entry], audit: Iterable[Entry], tolerance: float) -> Part:
+def _compare_predictions(accuracy: Iterable[Entry], audit: Iterable[Entry], tolerance: float) -> Part:
     # Read the audit run's answers first: there are few of them, and only the matching answers of the accuracy run need
     # to be kept.
     tested = [(_read_key(values), values[2:]) for values in (entry.read_values("float32") for entry in audit)]
@@ -63,7 +63,7 @@ def _compare(accuracy: Iterable[Entry], audit: Iterable[Entry], tolerance: float
         if key in wanted:
             known[key] = values
     for key, predictions in tested:
-        _judge(key, predictions, known, tolerance, counts)
+        _judge_sample(key, predictions, known, tolerance, counts)
     reasons = []
     if counts.differing:
         total = len(counts.differing)
@@ -88,7 +88,7 @@ def _read_key(values: Sequence[float]) -> Key:
     return int(values[0]), int(values[1])
 
 
-def _judge(
+def _judge_sample(
     key: Key,
     predictions: Sequence[float],
     known: Mapping[Key, Sequence[float]],

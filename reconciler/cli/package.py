@@ -216,7 +216,7 @@ def unpack_command(
         report = {"folder": str(folder), "files": unpacked.files, "bytes": unpacked.size, "verified": checked}
         say_json(render_document("unpack", **report))
     else:
-        say("\n".join([*(f"ok: {line}" for line in checked), ""][: len(checked)]) if checked else "Not verified.")
+        say("\n".join(f"ok: {line}" for line in checked) if checked else "Not verified.")
         say(f"Unpacked {show_count(unpacked.files, 'file')} ({show_size(unpacked.size)}) into {folder}")
     return IN_SYNC
 

@@ -215,7 +215,7 @@ def _show_counts(findings: Sequence[TreeFinding]) -> str:
 
 
 def render_findings_part(report: TreeReport, by: str = "submitter") -> dict[str, Any]:
-    """Return every result considered, including clean ones, and every finding, for ``document``."""
+    """Return every result considered, including clean ones, and every finding, for ``render_document``."""
     found = Counter(
         (member.submitter, member.cell) for finding in report.findings for member in finding.members or (finding,)
     )

@@ -142,7 +142,7 @@ def break_cycles(
             first = min(range(len(circle)), key=lambda index: origins[circle[index]].origin)
             circle = circle[first:] + circle[:first]
             problems.append(_describe_cycle(section, field, circle, origins))
-            free[circle[0]] = tuple(used for used in free[circle[0]] if used != circle[(1) % len(circle)])
+            free[circle[0]] = tuple(used for used in free[circle[0]] if used != circle[1 % len(circle)])
         else:
             return free, problems
 

@@ -101,7 +101,7 @@ def parse(text: str, file: str) -> tuple[MapNode | None, list[Problem]]:
         return None, [*builder.problems, make_syntax_problem(error, text, file)]
     except _TooMuch as stop:
         return None, [*builder.problems, stop.problem]
-    return builder.result()
+    return builder.finish()
 
 
 class _TooMuch(Exception):  # noqa: N818 - it never leaves this module
@@ -146,7 +146,7 @@ class _Builder:
         elif kind is DocumentStartEvent:
             self._begin_document(event)
 
-    def result(self) -> tuple[MapNode | None, list[Problem]]:
+    def finish(self) -> tuple[MapNode | None, list[Problem]]:
         root = self._root
         if root is None or (isinstance(root, ScalarNode) and root.value is None):
             return None, [Problem(self.file, 1, 1, "", "the file is empty", _WRITE_SPEC)]

@@ -32,7 +32,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
         return unpack_entries(self.data, dtype)
 
     def count(self, dtype: str) -> int:
-        """Return how many numbers the data contains. Raises ValueError like ``values``."""
+        """Return how many numbers the data contains. Raises ValueError like ``read_values``."""
         return _count_numbers(self.data, dtype)
 
     def read_first(self, dtype: str, count: int = 1) -> tuple[Any, ...]:

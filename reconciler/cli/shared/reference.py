@@ -263,11 +263,8 @@ def render_exit_codes() -> str:
     """List the exit codes, and the exceptions that lead to them."""
     rows = "".join(f"| {code} | {meaning} |\n" for code, meaning in _CODES)
     tree = (errors.__doc__ or "").partition("\n\n")[2].partition("\n\n")[0]
-    return f"| Code | Meaning |\n|---|---|\n{rows}\n## Errors\n\n```text\n{_dedent_lines(tree)}\n```\n"
-
-
-def _dedent_lines(text: str) -> str:
-    return "\n".join(line.removeprefix("    ") for line in text.splitlines())
+    lines = "\n".join(line.removeprefix("    ") for line in tree.splitlines())
+    return f"| Code | Meaning |\n|---|---|\n{rows}\n## Errors\n\n```text\n{lines}\n```\n"
 
 
 # The generated part of ``findings.md``: the rules of ``verify-tree``, of a detail log and of ``check``, as declared by

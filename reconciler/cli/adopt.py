@@ -88,10 +88,10 @@ def import_command(
     paths, options = find_asked_cells(specs)
     chosen, taken = import_runs(paths, options, cell, folder, user_conf, declared)
     if as_json:
-        say_json(render_document("import", cell=chosen, records=[_part(item) for item in taken]))
+        say_json(render_document("import", cell=chosen, records=[_render_record(item) for item in taken]))
     else:
         say("\n".join(_describe_import(taken)))
-        say(_next(str(chosen), taken))
+        say(_describe_next_step(str(chosen), taken))
     return NOT_IN_SYNC if any(item.validity == "INVALID" for item in taken) else IN_SYNC
 
 
@@ -113,14 +113,14 @@ def _describe_tree(tree: ImportedTree, due: Mapping[Cell, DueSteps]) -> list[str
     steps += [show_count(rest, "score or verdict", "scores and verdicts")] if rest else []
     lines.append(f"`reconcile` makes {' and '.join(steps)}." if steps else "Nothing else is due.")
     taken = tuple(item for items in tree.taken.values() for item in items)
-    return [*lines, *([_next("CELL", taken)] if any(item.unknown for item in taken) else [])]
+    return [*lines, *([_describe_next_step("CELL", taken)] if any(item.unknown for item in taken) else [])]
 
 
 def _render_tree(tree: ImportedTree, due: Mapping[Cell, DueSteps]) -> dict[str, object]:
     cells = [
         {
             "cell": cell,
-            "records": [_part(item) for item in tree.taken.get(cell, ())],
+            "records": [_render_record(item) for item in tree.taken.get(cell, ())],
             "missing": runs,
             "due": others,
         }
@@ -152,7 +152,7 @@ def _describe_import(taken: Iterable[TakenRecord]) -> list[str]:
     return lines
 
 
-def _next(cell: str, taken: tuple[TakenRecord, ...]) -> str:
+def _describe_next_step(cell: str, taken: tuple[TakenRecord, ...]) -> str:
     unknown = sorted({name for item in taken for name in item.unknown})
     if not unknown:
         return "Nothing about it is unknown. `reconcile plan` shows what is left to do."
@@ -160,7 +160,7 @@ def _next(cell: str, taken: tuple[TakenRecord, ...]) -> str:
     return f"Unknown, and to be declared before packing: reconcile import --cell {cell} {wanted}"
 
 
-def _part(item: TakenRecord) -> dict[str, object]:
+def _render_record(item: TakenRecord) -> dict[str, object]:
     return {
         "address": item.address,
         "record": item.identity,
@@ -247,14 +247,14 @@ def _render_adopted_text(adopted: AdoptedTree) -> str:
             f"and {len(reproduced.equal)} in content; {len(reproduced.differing)} differ, "
             f"{len(reproduced.missing)} are not derived."
         )
-        lines += _listed("differs", reproduced.differing) + _listed("not derived", reproduced.missing)
+        lines += _list_first("differs", reproduced.differing) + _list_first("not derived", reproduced.missing)
     if adoption.another_round:
         lines.append(f"Declared for round {adoption.another_round}: the settings stay, every performance run is stale.")
     lines.append("Next: reconcile plan")
     return "\n".join(lines)
 
 
-def _listed(word: str, names: tuple[str, ...]) -> list[str]:
+def _list_first(word: str, names: tuple[str, ...]) -> list[str]:
     more = [f"  … and {len(names) - _LISTED} more"] if len(names) > _LISTED else []
     return [f"  {word}: {name}" for name in names[:_LISTED]] + more
 

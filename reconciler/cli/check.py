@@ -104,7 +104,7 @@ def command(
     withheld: tuple[Finding, ...] = ()
     carried: Path | None = None
     if path is None:
-        seen = _seen(specs)
+        seen = _compute_rendered_plan(specs)
         carried = _find_log(seen) if carry_log else None
         withheld = find_contradicted(seen)
         path, round_name = seen.tree, round_name or seen.desired.submission.round
@@ -118,7 +118,7 @@ def command(
     if official is not None and (program := find_program_of_tree(path)) is not None:
         tree_report = program.run_official_checker(tree_report, path, official, output or Path(_OUTPUT), lists)
     elif official is not None:
-        tree_report = _official(tree_report, path, official, output or Path(_OUTPUT))
+        tree_report = _run_official(tree_report, path, official, output or Path(_OUTPUT))
         if carry_log:
             _carry_log(tree_report, path, carried)
     if as_json:
@@ -132,7 +132,7 @@ def command(
     return IN_SYNC if tree_report.clean and not withheld else NOT_IN_SYNC
 
 
-def _seen(specs: tuple[str, ...]) -> PlanResult:
+def _compute_rendered_plan(specs: tuple[str, ...]) -> PlanResult:
     seen = compute_plan(*find_asked_cells(specs))
     if not seen.tree.is_dir():
         fix = next((f"{f.where}: {f.message}; {f.fix}" for f in find_contradicted(seen)), "`reconcile` renders it")
@@ -150,7 +150,7 @@ def _find_log(seen: PlanResult) -> Path:
     return seen.paths.root / location
 
 
-def _official(tree_report: TreeReport, path: Path, checkout: Path, output: Path) -> TreeReport:
+def _run_official(tree_report: TreeReport, path: Path, checkout: Path, output: Path) -> TreeReport:
     roots = find_roots(path)
     if len(roots) != 1:
         raise ReconcilerError(f"{path} contains {len(roots)} trees", fix="the official checkers take one: name it")

@@ -136,7 +136,7 @@ _GROUPS: Mapping[str, tuple[str, ...]] = {
 _OPTIONAL = list(chain(*(part.commands for part in PARTS.values()), *(each.commands for each in PROGRAMS.values())))
 
 
-def _follow(names: Iterable[str]) -> Iterator[str]:
+def _insert_optional(names: Iterable[str]) -> Iterator[str]:
     """Yield each command, followed by those that optional parts place after it."""
     for name in names:
         yield name
@@ -144,8 +144,8 @@ def _follow(names: Iterable[str]) -> Iterator[str]:
 
 
 _ALL = {**_BUILT_IN, **{name: (module, text) for name, module, text, _ in _OPTIONAL}}
-COMMANDS: Mapping[str, tuple[str, str]] = {name: _ALL[name] for name in _follow(_BUILT_IN)}
-GROUPS: Mapping[str, tuple[str, ...]] = {title: tuple(_follow(names)) for title, names in _GROUPS.items()}
+COMMANDS: Mapping[str, tuple[str, str]] = {name: _ALL[name] for name in _insert_optional(_BUILT_IN)}
+GROUPS: Mapping[str, tuple[str, ...]] = {title: tuple(_insert_optional(names)) for title, names in _GROUPS.items()}
 _HIDDEN: Mapping[str, tuple[str, str]] = {WITHOUT_NAME: ("reconciler.cli.pass_", "Run one pass.")}
 
 

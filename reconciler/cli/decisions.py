@@ -151,7 +151,7 @@ def _list_acceptances(paths: RepositoryPaths, options: Options, *, as_json: bool
 _LIST_FREEZES = click.Option(["--list", "listing"], is_flag=True, help="List every freeze that is recorded.")
 
 
-def cell_or_all() -> list[click.Parameter]:
+def cell_or_all_options() -> list[click.Parameter]:
     return [
         cell_argument(required=False),
         click.Option(["--all", "everything"], is_flag=True, help="The whole submission."),
@@ -161,7 +161,7 @@ def cell_or_all() -> list[click.Parameter]:
 @click.command("freeze")
 @takes(
     [
-        *(*cell_or_all(), add_reason_option(), *add_end_options("Default: until `unfreeze`.")),
+        *(*cell_or_all_options(), add_reason_option(), *add_end_options("Default: until `unfreeze`.")),
         *(_LIST_FREEZES, add_commit_option(), spec_option(), json_option()),
     ]
 )
@@ -213,7 +213,7 @@ def _list_freezes(paths: RepositoryPaths, *, as_json: bool) -> int:
 
 
 @click.command("unfreeze")
-@takes([*cell_or_all(), add_commit_option(), json_option()])
+@takes([*cell_or_all_options(), add_commit_option(), json_option()])
 def unfreeze_command(cell: str | None, everything: bool, commit: bool, as_json: bool) -> int:
     """End the freeze of CELL, or that of the whole submission. Works even if the spec has errors."""
     if (cell is None) != everything:

@@ -48,12 +48,12 @@ def command(specs: tuple[str, ...], fix: bool, brought: Path | None, as_json: bo
     if as_json:
         say_json(render_document("doctor", ready=not missing, checks=found))
     else:
-        say("\n".join(_render(found, choose_paint())))
+        say("\n".join(_render_checks(found, choose_paint())))
         say(f"{show_count(missing, 'thing')} missing." if missing else "Ready.")
     return NOT_IN_SYNC if missing else IN_SYNC
 
 
-def _render(found: list[Check], paint: Paint) -> list[str]:
+def _render_checks(found: list[Check], paint: Paint) -> list[str]:
     lines: list[str] = []
     topic = ""
     for check in found:

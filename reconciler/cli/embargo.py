@@ -38,8 +38,8 @@ def command(address: str | None, install: bool, as_json: bool) -> int:
     """
     paths = find_repository()
     if install:
-        return _install(paths)
-    embargo, today = _declared(paths), datetime.now(UTC).date()
+        return _install_hook(paths)
+    embargo, today = make_embargo(PlanCache.of(paths).load_desired(Options()).submission), datetime.now(UTC).date()
     if address is not None:
         if why := explain_refusal(embargo, address, today):
             raise ReconcilerError(why, fix="name it in spec.embargo.allow if it is private, or wait for that day")
@@ -60,10 +60,6 @@ def command(address: str | None, install: bool, as_json: bool) -> int:
     return IN_SYNC
 
 
-def _declared(paths: RepositoryPaths) -> Embargo | None:
-    return make_embargo(PlanCache.of(paths).load_desired(Options()).submission)
-
-
 def _describe_embargo(embargo: Embargo | None) -> str:
     if embargo is None:
         return "No embargo is declared: results may go anywhere."
@@ -76,7 +72,7 @@ def _describe_embargo(embargo: Embargo | None) -> str:
     )
 
 
-def _install(paths: RepositoryPaths) -> int:
+def _install_hook(paths: RepositoryPaths) -> int:
     path = git.find_hook_path(paths.root, "pre-push")
     words = [sys.executable, "-P", "-m", "reconciler.cli.main", "-C", str(paths.root), "embargo"]
     text = _HOOK.format(command=shlex.join(words))

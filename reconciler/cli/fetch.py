@@ -88,7 +88,7 @@ def command(
     Exits with 0 if all files exist, with 2 if some must be downloaded manually, and with 1 if a download failed. Run
     the same command again to continue.
     """
-    chosen = _choose(names)
+    chosen = _choose_benchmarks(names)
     place = find_scratch(os.environ, scratch)
     read_from = Mirror(mirror) if mirror else None
     if read_from is not None:
@@ -100,7 +100,7 @@ def command(
     else:
         check_room(place, due)
         try:
-            ended = _fetch(place, due, DownloadLimits(timeout=timeout), parallel)
+            ended = _fetch_files(place, due, DownloadLimits(timeout=timeout), parallel)
         except KeyboardInterrupt:
             say("Interrupted. Downloaded files are kept; run the same command again to continue.", err=True)
             return INTERRUPTED
@@ -114,7 +114,7 @@ def command(
     return IN_SYNC if all(item.fate in (FetchStatus.HERE, FetchStatus.FETCHED) for item in ended) else NOT_IN_SYNC
 
 
-def _choose(names: tuple[str, ...]) -> list[BenchmarkFiles]:
+def _choose_benchmarks(names: tuple[str, ...]) -> list[BenchmarkFiles]:
     """Choose the named benchmarks, else those of the local spec. Raises ReconcilerError."""
     known = [name for item in load_benchmark_files().values() for name in item.names]
     for name in names:
@@ -138,7 +138,7 @@ def _list_declared() -> list[str]:
     return [str(cell.code.value) for cell in declared.cells if cell.code]
 
 
-def _fetch(scratch: Scratch, due: list[Due], limits: DownloadLimits, parallel: int) -> list[FetchResult]:
+def _fetch_files(scratch: Scratch, due: list[Due], limits: DownloadLimits, parallel: int) -> list[FetchResult]:
     progress = DownloadProgress()
     total = sum(item.coming for item in due)
     if not any(item.way in (Way.DOWNLOAD, Way.COPY) for item in due):

@@ -42,36 +42,36 @@ class _Document(Markdown):
 
 def read_topics() -> Mapping[str, str]:
     """Map each topic to its description, in the order of the index."""
-    return dict(_ENTRY.findall(_read(_INDEX)))
+    return dict(_ENTRY.findall(_read_document(_INDEX)))
 
 
-def _read(topic: str) -> str:
+def _read_document(topic: str) -> str:
     return (_DOCUMENTS / f"{topic}.md").read_text(encoding="utf-8")
 
 
-def _complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def _complete_topics(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
     return [CompletionItem(name, help=text) for name, text in read_topics().items() if name.startswith(incomplete)]
 
 
 @click.command("help")
-@takes([click.Argument(["topic"], required=False, metavar="[TOPIC|COMMAND]", shell_complete=_complete)])
+@takes([click.Argument(["topic"], required=False, metavar="[TOPIC|COMMAND]", shell_complete=_complete_topics)])
 @click.pass_context
 def command(context: click.Context, topic: str | None) -> int:
     """Read the documents: `help` lists the topics, `help TOPIC` shows one, `help COMMAND` is `COMMAND --help`."""
     if topic is None:
-        _show(_read(_INDEX))
+        _show_document(_read_document(_INDEX))
     elif topic in read_topics():
-        _show(_read(topic))
+        _show_document(_read_document(topic))
     elif topic in COMMANDS:
         _show_command(context, topic)
     else:
-        raise _unknown(topic)
+        raise _explain_unknown(topic)
     return IN_SYNC
 
 
-def _show(text: str) -> None:
+def _show_document(text: str) -> None:
     """Print the Markdown source; on a terminal, format it and page long documents."""
-    if not _on_terminal():
+    if not (sys.stdout.isatty() and use_colour()):
         say(text.rstrip("\n"))
         return
     console = Console()
@@ -80,10 +80,6 @@ def _show(text: str) -> None:
     with console.capture() as captured:
         console.print(laid_out)
     click.echo_via_pager(captured.get())  # coloured if the pager supports colours, else plain
-
-
-def _on_terminal() -> bool:
-    return sys.stdout.isatty() and use_colour()
 
 
 def _show_command(context: click.Context, name: str) -> None:
@@ -95,7 +91,7 @@ def _show_command(context: click.Context, name: str) -> None:
     say(found.get_help(click.Context(found, info_name=name, parent=context.parent)))
 
 
-def _unknown(topic: str) -> ReconcilerError:
+def _explain_unknown(topic: str) -> ReconcilerError:
     near = difflib.get_close_matches(topic, [*read_topics(), *COMMANDS], 1)
     hint = f"did you mean `reconcile help {near[0]}`?" if near else "`reconcile help` lists the topics"
     return ReconcilerError(f"{topic!r} is neither a topic nor a command", fix=hint)

@@ -163,7 +163,7 @@ def compare_command(one: str, other: str | None, as_json: bool) -> int:
         one, dots, other = one.partition("..")
         if not dots or not one or not other:
             raise click.UsageError("name two: reconcile compare A B, or A..B of two commits")
-    found = compare((one, other), _sides(one), _sides(other))
+    found = compare((one, other), _read_sides(one), _read_sides(other))
     if as_json:
         say_json(report_comparison(found))
     else:
@@ -171,7 +171,7 @@ def compare_command(one: str, other: str | None, as_json: bool) -> int:
     return IN_SYNC
 
 
-def _sides(name: str) -> dict[Cell, Side]:
+def _read_sides(name: str) -> dict[Cell, Side]:
     """Read the cells of one side: a folder is a submission tree, any other word belongs to this repository."""
     return read_tree_sides(Path(name)) if Path(name).is_dir() else read_own_sides(find_repository().root, name)
 

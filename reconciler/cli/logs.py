@@ -68,7 +68,7 @@ def print_progress(
         state = describe_state()  # before reading, so that all output up to the end is printed
         for printed in follower.look():
             seen = True
-            _show(printed, shown_at, clock())
+            _show_printed(printed, shown_at, clock())
         if not state:
             break
         if not seen and state != before:
@@ -79,7 +79,7 @@ def print_progress(
     say("No pass is running any more." if seen else "No pass is running, and no job of this cell is.", err=True)
 
 
-def _show(printed: Printed, shown_at: dict[Address, float], now: float) -> None:
+def _show_printed(printed: Printed, shown_at: dict[Address, float], now: float) -> None:
     name = printed.address.label
     if printed.began:
         say(f"{name}: {printed.log}", err=True)
@@ -135,15 +135,15 @@ def command(cell: str, name: str | None, follow_runs: bool, trials: bool, specs:
     else:
         logs = [log for resource in lineage for log in list_logs(seen, resource)]
     if name is not None:
-        _print(paths, find_log(name, logs))
+        _print_log(paths, find_log(name, logs))
     elif as_json:
         say_json(render_document("logs", cell=chosen, logs=[render_log_part(paths, log) for log in logs]))
     else:
-        say(_text(paths, str(chosen), logs))
+        say(_render_logs(paths, str(chosen), logs))
     return IN_SYNC
 
 
-def _folder(resource: Resource) -> str:
+def _name_folder(resource: Resource) -> str:
     return resource.address.label.removeprefix("Run ").lower()
 
 
@@ -157,10 +157,10 @@ def list_logs(seen: PlanResult, resource: Resource) -> Iterator[CellLog]:
     whole = resource.kind in (Kind.RUN, Kind.SCORE, Kind.COMPLIANCE_TEST, Kind.VERDICT)
     if chosen is not None:
         kept = (artifact for artifact in chosen.artifacts if whole or artifact.name == CHILD_LOG)
-        yield from (CellLog(_folder(resource), artifact, chosen) for artifact in kept)
+        yield from (CellLog(_name_folder(resource), artifact, chosen) for artifact in kept)
     if known and known[-1].ended is Ended.FAILED:
         for artifact in known[-1].artifacts:
-            yield CellLog(f"failed {_folder(resource)}", artifact, known[-1])
+            yield CellLog(f"failed {_name_folder(resource)}", artifact, known[-1])
 
 
 def list_trial_logs(paths: RepositoryPaths, cell: Cell) -> list[CellLog]:
@@ -178,7 +178,7 @@ def find_log(name: str, logs: list[CellLog]) -> CellLog:
     return min(found, key=lambda log: next((i for i, p in enumerate(_PREFERRED) if log.folder.startswith(p)), 9))
 
 
-def _print(paths: RepositoryPaths, log: CellLog) -> None:
+def _print_log(paths: RepositoryPaths, log: CellLog) -> None:
     path = find_readable(paths, log.artifact)
     try:
         data = path.read_bytes()
@@ -194,7 +194,7 @@ def _print(paths: RepositoryPaths, log: CellLog) -> None:
     sys.stdout.buffer.flush()
 
 
-def _text(paths: RepositoryPaths, cell: str, logs: list[CellLog]) -> str:
+def _render_logs(paths: RepositoryPaths, cell: str, logs: list[CellLog]) -> str:
     paint = choose_paint()
     lines = [paint(cell.replace("/", " / "), Tone.HEADING)]
     if not logs:

@@ -40,7 +40,7 @@ _SINGLE_DASH = re.compile(r"-[A-Za-z][A-Za-z-]+=.*")
 _SHORT = {"help_option_names": ["-h", "--help"]}
 
 
-def _version(context: click.Context, _: click.Parameter, asked: bool) -> None:
+def _print_version(context: click.Context, _: click.Parameter, asked: bool) -> None:
     if asked and not context.resilient_parsing:
         say(f"reconcile {__version__}")
         context.exit(IN_SYNC)
@@ -72,7 +72,13 @@ def _go_to(_: click.Context, __: click.Parameter, folder: str | None) -> None:
     help="Run as if started in DIR.",
 )
 @click.option(
-    "-V", "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Print the version."
+    "-V",
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Print the version.",
 )
 @click.pass_context
 def reconcile(context: click.Context) -> int | None:
@@ -103,13 +109,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except (Exception, KeyboardInterrupt) as error:
         try:
-            return _report(given, error)
+            return _report_error(given, error)
         except (Exception, KeyboardInterrupt) as second:
             return _report_at_last(error, second)
     return result if isinstance(result, int) else IN_SYNC
 
 
-def _report(given: list[str], error: BaseException) -> int:
+def _report_error(given: list[str], error: BaseException) -> int:
     """Report an exception that ended a command, and return the exit code."""
     match error:
         case click.UsageError():

@@ -130,7 +130,7 @@ def package_command(
     if amends:
         refusals += find_unamended_cells(submission, git.resolve(paths.root, amends))
     if refusals:
-        _refuse(refusals, as_json=as_json)
+        _report_refusals(refusals, as_json=as_json)
         return ERROR
     target = output or choose_archive(submission)
     secret = read_password(password_file, password_env, confirm=True) if encrypt else ""
@@ -154,7 +154,7 @@ def package_command(
     return IN_SYNC
 
 
-def _refuse(refusals: list[Refusal], *, as_json: bool) -> None:
+def _report_refusals(refusals: list[Refusal], *, as_json: bool) -> None:
     if as_json:
         rows = [{"where": r.where, "reason": r.reason, "fix": r.fix} for r in refusals]
         say_json(render_document("package", refused=rows))
@@ -197,8 +197,8 @@ def unpack_command(
 ) -> int:
     """Unpack an archive that `package` wrote, encrypted or not. Names that lead out of DIR, and links, are refused."""
     require_file(file)
-    folder = output or Path(_bare(file.name))
-    manifest = _manifest(file)
+    folder = output or Path(_strip_endings(file.name))
+    manifest = _find_manifest(file)
     if verify and not manifest.is_file():
         raise ReconcilerError(f"there is no {manifest.name} to verify with", fix="fetch it too, or omit --verify")
     checked = list(verify_digests(file)) if verify else []
@@ -216,17 +216,17 @@ def unpack_command(
         report = {"folder": str(folder), "files": unpacked.files, "bytes": unpacked.size, "verified": checked}
         say_json(render_document("unpack", **report))
     else:
-        say("\n".join([*(f"ok: {line}" for line in checked), ""][: len(checked)]) if checked else "Not verified.")
+        say("\n".join(f"ok: {line}" for line in checked) if checked else "Not verified.")
         say(f"Unpacked {show_count(unpacked.files, 'file')} ({show_size(unpacked.size)}) into {folder}")
     return IN_SYNC
 
 
-def _manifest(file: Path) -> Path:
+def _find_manifest(file: Path) -> Path:
     ending = next((e for e in ENDINGS.values() if file.name.endswith(e)), "")
     return file.with_name(f"{file.name.removesuffix(ending)}{MANIFEST}{ending}")
 
 
-def _bare(name: str) -> str:
+def _strip_endings(name: str) -> str:
     for ending in (*ENDINGS.values(), ".gz", ".tgz", ".tar"):
         name = name.removesuffix(ending)
     return name

@@ -104,7 +104,7 @@ def command(
     if as_json:
         document = report_plan(seen, list_cells(seen, options))
         if by is not None:
-            document["deadline"] = render_deadline_part(_schedule(seen, now, by), now, by)
+            document["deadline"] = render_deadline_part(_schedule_steps(seen, now, by), now, by)
         say_json(document)
         return choose_exit_code(seen.plan)
     limit = None if show_all else LIMIT
@@ -116,7 +116,7 @@ def command(
     if running := find_pass_in_progress(paths):
         say(f"{running} This plan still contains its steps.")
     if by is not None:
-        say(render_deadline_text(_schedule(seen, now, by), now, by))
+        say(render_deadline_text(_schedule_steps(seen, now, by), now, by))
     if output is not None:
         say(f"Saved as {output}; carry it out with: reconcile apply {output}")
     return choose_exit_code(seen.plan)
@@ -133,7 +133,7 @@ def report_plan(seen: PlanResult, cells: Sequence[CellStatus]) -> dict[str, Any]
     return {**document, "moved_sources": moved, "cells": render_cells_part(cells, seen.plan)}
 
 
-def _schedule(seen: PlanResult, now: datetime, by: datetime) -> tuple[MachineSchedule, ...]:
+def _schedule_steps(seen: PlanResult, now: datetime, by: datetime) -> tuple[MachineSchedule, ...]:
     """Schedule the steps: those of one machine run one after another, and each machine has its own timeline."""
     systems = seen.desired.submission.systems
 

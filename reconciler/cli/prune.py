@@ -53,23 +53,24 @@ def prune_command(yes: bool, measured: bool, max_share: float, commit: bool, as_
         seen, found = find_prunable(paths, options, measured=measured)
         refused = find_refusals(seen, found, max_share)
         if not as_json:
-            say(_table(found))
+            say(_render_prunable(found))
         if not refused and yes:
             remove_prunable(seen, found)
         before = git.find_head(paths.root) or ""
         commits = commit and yes and not refused
-        made = git.commit(paths.root, [RECORDS], _message(found)) if commits else ""
+        message = f"Prune {show_count(len(found.records), 'record')} that no spec declares"
+        made = git.commit(paths.root, [RECORDS], message) if commits else ""
     if as_json:
-        say_json(render_document("prune", dry_run=not yes, commit=made or None, refused=refused, **_part(found)))
+        say_json(render_document("prune", dry_run=not yes, commit=made or None, refused=refused, **_render_part(found)))
         return ERROR if refused else IN_SYNC
     if refused:
         raise ReconcilerError(f"nothing is pruned: {refused[0][0]}", fix=refused[0][1])
     if not found.empty:
-        say(_ending(found, before, done=yes, measured=measured))
+        say(_summarise_removal(found, before, done=yes, measured=measured))
     return IN_SYNC
 
 
-def _table(found: Prunable) -> str:
+def _render_prunable(found: Prunable) -> str:
     if found.empty:
         return "Nothing to prune: a spec declares all that is recorded, built and rendered."
     records = Counter(str(s.address) for s in found.records)
@@ -79,11 +80,7 @@ def _table(found: Prunable) -> str:
     return "\n".join(render_table(rows, 2, width=choose_paint().width))
 
 
-def _message(found: Prunable) -> str:
-    return f"Prune {show_count(len(found.records), 'record')} that no spec declares"
-
-
-def _ending(found: Prunable, head: str, *, done: bool, measured: bool) -> str:
+def _summarise_removal(found: Prunable, head: str, *, done: bool, measured: bool) -> str:
     parts = [f"{gone:,} of {show_count(of, what)}" for what, gone, of in found.list_shares() if gone]
     text = f"{'Removed' if done else 'Would remove'} {join_listing(parts)}; no log."
     if not done:
@@ -93,7 +90,7 @@ def _ending(found: Prunable, head: str, *, done: bool, measured: bool) -> str:
     return f"{text} Built files are rebuilt when a run needs them." + (f"\nTo restore: {back}" if back else "")
 
 
-def _part(found: Prunable) -> dict[str, object]:
+def _render_part(found: Prunable) -> dict[str, object]:
     return {
         "records": [{"record": s.id, "address": s.address} for s in found.records],
         "files": [{"address": s.address, "name": a.name, "bytes": a.size} for s, a in found.files],

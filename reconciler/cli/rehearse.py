@@ -98,7 +98,7 @@ def command(
     asked = RehearsalRequest(
         round_name=round_name, division=division, category=category, size=size, samples=samples or 0, seed=seed
     )
-    root = (output or _default_folder(chosen)).resolve()
+    root = (output or _choose_folder(chosen)).resolve()
     rehearsal = prepare_rehearsal(root, chosen, asked, _GenerationLines(as_json))
     for item in rehearsal.generated:
         how = "generated" if item.made else "there already"
@@ -108,7 +108,7 @@ def command(
     if pass_report is None:
         return INTERRUPTED
     code = choose_pass_code(pass_report)
-    checked = _check(pass_report, rehearsal)
+    checked = _check_rehearsal(pass_report, rehearsal)
     if as_json:
         say_json(
             render_document(
@@ -131,12 +131,12 @@ def command(
     return code if code != IN_SYNC or checked.unexpected.clean else NOT_IN_SYNC
 
 
-def _default_folder(chosen: Sequence[Rehearsed]) -> Path:
+def _choose_folder(chosen: Sequence[Rehearsed]) -> Path:
     root = find_root(Path.cwd()) or Path.cwd()
     return RepositoryPaths(root).work / "rehearsals" / "+".join(item.name for item in chosen)
 
 
-def _check(pass_report: PassReport, rehearsal: Rehearsal) -> RehearsalCheck | None:
+def _check_rehearsal(pass_report: PassReport, rehearsal: Rehearsal) -> RehearsalCheck | None:
     """Return None if every cell failed: there is nothing to check or to package."""
     if not any(pass_report.tree.glob("*/*/results")):
         return None

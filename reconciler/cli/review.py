@@ -110,7 +110,7 @@ def amend_command(
     """
     paths, options = find_asked_cells(specs)
     if listing:
-        return _list(paths, as_json=as_json)
+        return _list_amendments(paths, as_json=as_json)
     if cell is None or not since or not objection:
         raise click.UsageError("name the cell, --since COMMIT and --objection TEXT; or --list")
     made = amend(paths, options, cell, since, objection, reason, commit=commit)
@@ -131,7 +131,7 @@ def _print_amendment(item: Amendment) -> None:
         say(f"Result: {item.metric[0]} → {item.metric[1]}; the review committee decides whether the fix may change it")
 
 
-def _list(paths: RepositoryPaths, *, as_json: bool) -> int:
+def _list_amendments(paths: RepositoryPaths, *, as_json: bool) -> int:
     decisions = read_decisions(paths)
     if as_json:
         rows = [{"file": path, **make_versioned(FORMAT, item)} for path, item in decisions.amendments.items()]

@@ -57,7 +57,7 @@ def benchmarks_command(context: click.Context, as_json: bool) -> int:
     if context.invoked_subcommand is not None:
         return IN_SYNC
     found = list(load_benchmark_facts().values())
-    here = {facts.code: _look(facts) for facts in found}
+    here = {facts.code: _look_for_files(facts) for facts in found}
     scenarios = {facts.code: _find_scenarios(facts, *facts.names.values()) for facts in found}
     if as_json:
         rows = [
@@ -88,10 +88,10 @@ def show_benchmark(name: str, as_json: bool) -> int:
         )
     scenarios = _find_scenarios(facts, facts.find_official_name(name))
     if as_json:
-        files = render_files_part(_look(facts))
+        files = render_files_part(_look_for_files(facts))
         say_json(render_document("benchmark", **convert_plain_value(facts), rounds=scenarios, files=files))
     else:
-        say(render_benchmark_page(facts, scenarios, _look(facts), choose_paint()))
+        say(render_benchmark_page(facts, scenarios, _look_for_files(facts), choose_paint()))
     return IN_SYNC
 
 
@@ -102,7 +102,7 @@ def _find_benchmark(name: str) -> BenchmarkFacts | None:
     return next((facts for one in written if (facts := find_benchmark_facts(one)) is not None), None)
 
 
-def _look(facts: BenchmarkFacts) -> list[Found]:
+def _look_for_files(facts: BenchmarkFacts) -> list[Found]:
     """Look for its files in the local scratch space without reading them; return nothing if there is no scratch
     space."""
     files = find_benchmark_files(facts.code, *facts.names)
@@ -142,7 +142,7 @@ def _list_rounds_of(facts: BenchmarkFacts) -> tuple[str, ...]:
     return rounds[max((rounds.index(until) + 1 for until in before), default=0) :]
 
 
-def _round(name: str = "round_name", metavar: str = "ROUND", required: bool = True) -> click.Argument:
+def _round_argument(name: str = "round_name", metavar: str = "ROUND", required: bool = True) -> click.Argument:
     return click.Argument([name], metavar=metavar, required=required, shell_complete=complete_rounds)
 
 
@@ -164,7 +164,7 @@ def rounds_command(context: click.Context, as_json: bool) -> int:
 
 
 @rounds_command.command("show", short_help="Show the rules of a round, or of one benchmark in it.")
-@takes([_round(), click.Argument(["benchmark"], required=False, metavar="[BENCHMARK]"), json_option()])
+@takes([_round_argument(), click.Argument(["benchmark"], required=False, metavar="[BENCHMARK]"), json_option()])
 def show_round(round_name: str, benchmark: str | None, as_json: bool) -> int:
     """Show the rules of ROUND: all benchmarks, or every value of BENCHMARK with its sources."""
     ruleset = load_ruleset(round_name)
@@ -193,7 +193,7 @@ def _find_rules(ruleset: Ruleset, name: str) -> BenchmarkRules:
 
 
 @rounds_command.command("conflicts", short_help="List the values about which sources differ.")
-@takes([_round(metavar="[ROUND]", required=False), json_option()])
+@takes([_round_argument(metavar="[ROUND]", required=False), json_option()])
 def show_conflicts(round_name: str | None, as_json: bool) -> int:
     """List each value of ROUND (by default the newest) for which the sources differ: the one that applies, and why."""
     ruleset = load_ruleset(round_name or list_rounds()[-1])
@@ -257,7 +257,7 @@ def _read_conf(path: Path) -> UserConf:
 
 
 @rounds_command.command("diff", short_help="List what changed between two rounds.")
-@takes([_round("before", "BEFORE"), _round("after", "AFTER"), json_option()])
+@takes([_round_argument("before", "BEFORE"), _round_argument("after", "AFTER"), json_option()])
 def show_diff(before: str, after: str, as_json: bool) -> int:
     """List what changed from round BEFORE to round AFTER: benchmarks, and the values of those that both have."""
     diff = diff_rounds(load_ruleset(before), load_ruleset(after))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 
 import click
 
@@ -132,7 +131,7 @@ def show_cell(
 ) -> Showing:
     found = next(entry for entry in declared.cells if entry.cell == cell)
     settings = _describe_settings(seen, declared, found, lineage)
-    shown = tuple(_shown(paths, seen, resource) for resource in lineage)
+    shown = tuple(_show_resource(paths, seen, resource) for resource in lineage)
     details = {resource.address: seen.desired.detail(resource.address) for resource in lineage}
     commands = {
         address: describe_command(address, detail.settings, detail.collect_values(), detail.locations)
@@ -154,7 +153,7 @@ def _describe_settings(
     return dict(sorted(values.items()))
 
 
-def _shown(paths: RepositoryPaths, seen: PlanResult, resource: Resource) -> Shown:
+def _show_resource(paths: RepositoryPaths, seen: PlanResult, resource: Resource) -> Shown:
     record = seen.difference.recorded_as.get(resource.address, "")
     change = next((c for c in seen.difference.changes if c.address == resource.address), None)
     summary = next((s for s in seen.recorded.by_address.get(resource.address, ()) if s.id == record), None)
@@ -172,8 +171,5 @@ def _shown(paths: RepositoryPaths, seen: PlanResult, resource: Resource) -> Show
 
 def describe_file(paths: RepositoryPaths, artifact: Artifact) -> ShownFile:
     path = find_readable(paths, artifact)
-    return ShownFile(artifact.name, artifact.size, _relative(path, paths), path.exists())
-
-
-def _relative(path: Path, paths: RepositoryPaths) -> str:
-    return path.relative_to(paths.root).as_posix() if path.is_relative_to(paths.root) else str(path)
+    shown = path.relative_to(paths.root).as_posix() if path.is_relative_to(paths.root) else str(path)
+    return ShownFile(artifact.name, artifact.size, shown, path.exists())

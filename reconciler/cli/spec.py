@@ -36,14 +36,14 @@ from reconciler.storage.files import replace as replace_file
 from reconciler.storage.leftovers import sweep_siblings
 
 
-def _complete(_: click.Context, __: click.Parameter, beginning: str) -> list[CompletionItem]:
+def _complete_paths(_: click.Context, __: click.Parameter, beginning: str) -> list[CompletionItem]:
     try:
         return [CompletionItem(path) for path in complete_path(beginning)]
     except ReconcilerError:
         return []
 
 
-_PATH = click.Argument(["path"], required=False, default="", metavar="[PATH]", shell_complete=_complete)
+_PATH = click.Argument(["path"], required=False, default="", metavar="[PATH]", shell_complete=_complete_paths)
 
 
 @click.command("explain")
@@ -118,7 +118,7 @@ def validate_command(specs: tuple[str, ...], as_json: bool) -> int:
     Needs no model, data or device. Reports every problem at once, also those for which a submission would be refused
     later: a valid spec with such gaps exits 2.
     """
-    declared, desired, left_out = _read(specs)
+    declared, desired, left_out = _read_specs(specs)
     files = [file.path for file in declared.files]
     if as_json:
         counts = {"cells": len(declared.cells), "resources": len(desired.resources)}
@@ -147,7 +147,7 @@ def validate_command(specs: tuple[str, ...], as_json: bool) -> int:
     return NOT_IN_SYNC
 
 
-def _read(specs: Sequence[str]) -> tuple[Declared, Desired, tuple[str, ...]]:
+def _read_specs(specs: Sequence[str]) -> tuple[Declared, Desired, tuple[str, ...]]:
     named = [spec for spec in specs if spec != STANDARD_INPUT]
     paths = find_repository(named)
     only_given = bool(specs) and not named

@@ -118,10 +118,10 @@ def command(
         health=health or 0,
     )
     if systemd:
-        say_at_once(render_systemd_unit(paths.root, str(Path(sys.argv[0]).resolve()), _without_systemd(sys.argv)))
+        say_at_once(render_systemd_unit(paths.root, str(Path(sys.argv[0]).resolve()), _drop_systemd(sys.argv)))
         return IN_SYNC
     with ExitStack() as stack:
-        stream = _stream(events, stack)
+        stream = _open_stream(events, stack)
         to_stderr = stream is sys.stdout
         output = WatchOutput(
             lambda text: say_at_once(text, err=to_stderr),
@@ -142,13 +142,13 @@ def command(
     return IN_SYNC
 
 
-def _stream(events: str, stack: ExitStack) -> TextIO | None:
+def _open_stream(events: str, stack: ExitStack) -> TextIO | None:
     if events == "-":
         return sys.stdout
     return stack.enter_context(Path(events).open("a", encoding="utf-8")) if events else None
 
 
-def _without_systemd(arguments: list[str]) -> list[str]:
+def _drop_systemd(arguments: list[str]) -> list[str]:
     """Return the words after `watch`, as typed."""
     at = arguments.index("watch") + 1 if "watch" in arguments else len(arguments)
     return [word for word in arguments[at:] if word != "--systemd"]

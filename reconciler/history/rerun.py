@@ -85,7 +85,7 @@ def compute_bound(recorded: Sequence[float], published: float, score: Scored, sl
     ``slack``: the difference that the round allows for that test. ``lower``: a lower value is better.
     """
     side = 1 if lower else -1
-    allowed = slack.of(score.scenario, score.score or 0.0)
+    allowed = slack.find_allowed(score.scenario, score.score or 0.0)
     ruled = Bound(published * (1 + side * allowed), f"{allowed:.0%}, as TEST01 allows between two runs of a system")
     count = len(recorded)
     if count < FEWEST:

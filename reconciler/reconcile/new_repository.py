@@ -16,7 +16,7 @@ from harness.contract import ProbeRequest
 from reconciler.errors import ReconcilerError, RepositoryError, StorageError, suggest_nearest
 from reconciler.rules.rounds import list_rounds, load_ruleset
 from reconciler.rules.ruleset import BenchmarkRules, Ruleset, normalise_category
-from reconciler.spec.adapters import HarnessAdapter, describe_missing, fill_words, name_adapters
+from reconciler.spec.adapters import HarnessAdapter, describe_missing, fill_words, list_all_adapters
 from reconciler.spec.declared import NOT_DECLARED
 from reconciler.spec.families import find_family, find_stated_count, names_accelerator
 from reconciler.spec.files import leads_out
@@ -212,7 +212,7 @@ def make_repository(root: Path, name: str | None, submitter: str, request: Submi
     chosen = _make_spec_name(root.name) if name is None else _check_name("--name", name)
     submitter = _check_name("--submitter", submitter)
     own = load_adapters(root)
-    wanted = _prepare_submission(chosen, submitter, request, name_adapters(own)) if request is not None else None
+    wanted = _prepare_submission(chosen, submitter, request, list_all_adapters(own)) if request is not None else None
     documents = _list_documents(wanted) if wanted is not None else {}
     spec_file = f"specs/{chosen}.yaml"
     with explain_unwritable(root, "reconcile init DIR"):
@@ -294,7 +294,7 @@ def _find_code(
     """Return the folder of each benchmark's code: a folder below ``checkout``, preferably one with settings of the
     system, or ``checkout`` itself if all benchmarks share it. Raises ReconcilerError if there is none."""
     found = {}
-    alone = len({adapter.name_folder(rules.name) for rules in benchmarks}) == 1
+    alone = len({adapter.make_folder_name(rules.name) for rules in benchmarks}) == 1
     partners = adapter.find_partners(checkout)
     fitting = [path for path in partners if any(_has_settings(adapter, path, each.name, system) for each in benchmarks)]
     for name in (rules.name for rules in benchmarks):
@@ -314,7 +314,7 @@ def _find_code(
             message = f"{checkout} has more than one folder for {name}: {', '.join(shown)}"
             raise ReconcilerError(message, fix=f"choose one: --benchmark {name} --code {folders[0]}")
         if not folders:
-            message = f"{checkout} has no folder {adapter.name_folder(name)}, the code of {name}"
+            message = f"{checkout} has no folder {adapter.make_folder_name(name)}, the code of {name}"
             fix = "give the whole checkout to --code, or name only benchmarks that it has with --benchmark"
             raise ReconcilerError(message, fix=fix)
         found[name] = str(folders[0])

@@ -37,14 +37,14 @@ def describe_cause(step: Step, actions: Mapping[Address, Action] = MappingProxyT
     ``actions``: the plan's actions for the resource's inputs.
     """
     change = step.change
-    shown = _shown_changes(step)
+    shown = _select_changes(step)
     if shown:
         more = len(shown) - 1
         first = _show_input(shown[0], change.address.kind)
         return first + (f" and {more} more" if more else "")
     follows = change.reason in (Reason.UPSTREAM_REPLACED, Reason.INPUT_CHANGED) or change.how is Work.RENDER
     if step.because and follows:
-        names = join_listing(dict.fromkeys(_noun(address) for address in step.because), most=3)
+        names = join_listing(dict.fromkeys(_name_in_sentence(address) for address in step.because), most=3)
         made = {actions.get(address, Action.REPLACE) for address in step.because}
         return f"{names} {_MADE.get(made.pop(), 'changed') if len(made) == 1 else 'changed'}"
     unrendered = change.how is Work.RENDER and change.reason is Reason.NOT_RECORDED
@@ -61,7 +61,7 @@ def _show_input(changed: InputChange, kind: Kind) -> str:
     return show_change(changed.name, changed.before, changed.after, kind)
 
 
-def _noun(address: Address) -> str:
+def _name_in_sentence(address: Address) -> str:
     """Return the name as used in mid-sentence: "engine", "accuracy run", but "TEST01"."""
     if address.label.startswith("Run "):
         return f"{address.label.removeprefix('Run ')} run"
@@ -71,11 +71,11 @@ def _noun(address: Address) -> str:
 
 def describe_origin(step: Step) -> Origin | None:
     """Return the spec line behind the first changed input; None if no line of a spec is the cause."""
-    shown = _shown_changes(step)
+    shown = _select_changes(step)
     return shown[0].origin if shown and shown[0].origin.line else None
 
 
-def _shown_changes(step: Step) -> tuple[InputChange, ...]:
+def _select_changes(step: Step) -> tuple[InputChange, ...]:
     """Select the changed inputs that show the cause. "engine replaced" is clearer than the key of a resource in the
     same plan."""
     if step.change.reason not in (Reason.INPUT_CHANGED, Reason.UPSTREAM_REPLACED, Reason.NOT_RECORDED):

@@ -105,13 +105,13 @@ def render_explanation_text(explanation: Explanation, commits: Mapping[Origin, s
             f"In sync: {show_count(len(explanation.parts), 'resource')}, nothing to do. Inputs that were compared:"
         ]
         for part in explanation.parts:
-            lines += _matched(part, paint)
+            lines += _render_matched(part, paint)
         return "\n".join(lines)
     for finding in explanation.findings:
         lines.append(f"{paint('finding', Tone.BAD)} {finding.kind}: {finding.message}")
         lines += [f"    fix: {finding.fix}"] if finding.fix else []
     for part in find_first_causes(explanation):
-        lines += _cause(part, commits, paint)
+        lines += _render_cause(part, commits, paint)
     if trace_chain(explanation):
         lines.append(f"To do: {trace_chain(explanation)}")
     blocked: dict[tuple[str, str], list[str]] = {}
@@ -128,16 +128,16 @@ def render_explanation_text(explanation: Explanation, commits: Mapping[Origin, s
     lines += [f"{join_listing(labels)}: {why}" for why, labels in unmade.items()]
     kept = [part for part in explanation.parts if part.step is None and not part.unmade]
     if kept:
-        lines.append(f"In sync: {', '.join(_kept(part) for part in kept)}")
+        lines.append(f"In sync: {', '.join(_describe_kept(part) for part in kept)}")
     return "\n".join(lines)
 
 
-def _kept(part: Reasoned) -> str:
+def _describe_kept(part: Reasoned) -> str:
     how = "accepted" if part.accepted else f"{show_count(len(part.inputs), 'input')} equal"
     return f"{part.resource.address.label} ({how})"
 
 
-def _cause(part: Reasoned, commits: Mapping[Origin, str], paint: Paint) -> list[str]:
+def _render_cause(part: Reasoned, commits: Mapping[Origin, str], paint: Paint) -> list[str]:
     assert part.step is not None
     address = part.resource.address
     lines = [f"{paint(address.label, Tone.DOUBT)}: {choose_action_word(part.step)}, {describe_cause(part.step)}"]
@@ -153,7 +153,7 @@ def _cause(part: Reasoned, commits: Mapping[Origin, str], paint: Paint) -> list[
     return lines
 
 
-def _matched(part: Reasoned, paint: Paint) -> list[str]:
+def _render_matched(part: Reasoned, paint: Paint) -> list[str]:
     record = f"record {part.record}" if part.record else part.unmade or "rendered from the records above"
     made = f", {part.made}" if part.made else ""
     if part.accepted:
@@ -177,11 +177,11 @@ def render_explanation_part(explanation: Explanation, commits: Mapping[Origin, s
         ],
         "moved_sources": convert_plain_value(explanation.moved_sources),
         "notes": list(explanation.notes),
-        "resources": [_part(part, commits) for part in explanation.parts],
+        "resources": [_render_part(part, commits) for part in explanation.parts],
     }
 
 
-def _part(part: Reasoned, commits: Mapping[Origin, str]) -> dict[str, Any]:
+def _render_part(part: Reasoned, commits: Mapping[Origin, str]) -> dict[str, Any]:
     step = part.step
     return {
         "address": str(part.resource.address),
@@ -192,14 +192,14 @@ def _part(part: Reasoned, commits: Mapping[Origin, str]) -> dict[str, Any]:
         "because": [str(address) for address in step.because] if step else [],
         "blocked": (step.blocked or None) if step else None,
         "unmade": part.unmade or None,
-        "changed": list(_changed(step.explained, commits)) if step else [],
+        "changed": list(_render_changes(step.explained, commits)) if step else [],
         "inputs": [
             {"name": i.name, "value": convert_setting(i.name, i.value), "origin": str(i.origin)} for i in part.inputs
         ],
     }
 
 
-def _changed(changes: Iterable[InputChange], commits: Mapping[Origin, str]) -> Iterable[dict[str, Any]]:
+def _render_changes(changes: Iterable[InputChange], commits: Mapping[Origin, str]) -> Iterable[dict[str, Any]]:
     for change in changes:
         yield {
             "name": change.name,
@@ -278,13 +278,13 @@ def render_chain_part(links: Iterable[Link]) -> list[dict[str, Any]]:
             "record": link.record or None,
             "metric": make_metric_document(link.metric),
             "due": link.due or None,
-            "recorded_by": _by(link.brought),
+            "recorded_by": _render_commit(link.brought),
             "line": {
                 "file": link.line.origin.file,
                 "line": link.line.origin.line,
                 "name": link.line.name,
                 "value": convert_setting(link.line.name, link.line.value),
-                "changed_by": _by(link.changed),
+                "changed_by": _render_commit(link.changed),
             }
             if link.line is not None
             else None,
@@ -293,5 +293,5 @@ def render_chain_part(links: Iterable[Link]) -> list[dict[str, Any]]:
     ]
 
 
-def _by(by: By | None) -> dict[str, Any] | None:
+def _render_commit(by: By | None) -> dict[str, Any] | None:
     return {"commit": by.commit, "author": by.author, "when": by.when, "subject": by.subject} if by else None

@@ -28,7 +28,7 @@ class FetchReport(Struct, frozen=True):
 def render_fetch_text(report: FetchReport, paint: Paint = show_plain) -> str:
     """Render a row per file, then the manual tasks and the problems, each with its fix; then the counts."""
     head, *rows = render_table(
-        [("benchmark", "file", "size", "", "licence"), *map(_row, report.ended)], width=paint.width
+        [("benchmark", "file", "size", "", "licence"), *map(_render_row, report.ended)], width=paint.width
     )
     lines = [paint(head, Tone.HEADING), *rows]
     for fate, title in ((FetchStatus.BY_HAND, "download by hand"), (FetchStatus.FAILED, "failed")):
@@ -39,21 +39,21 @@ def render_fetch_text(report: FetchReport, paint: Paint = show_plain) -> str:
             proof = f" ({digest.algorithm} {digest.value})" if digest and fate is FetchStatus.BY_HAND else ""
             why = f": {item.why}" if item.why else ""
             lines += [f"  {item.due.file.path}{proof}{why}", f"    fix: {item.fix}"]
-    return "\n".join([*lines, "", _summarise(report)])
+    return "\n".join([*lines, "", _summarise_fetch(report)])
 
 
-def _row(item: FetchResult) -> tuple[str, ...]:
+def _render_row(item: FetchResult) -> tuple[str, ...]:
     file = item.due.file
-    return item.due.benchmark, file.path, show_size(file.size), _say(item), file.licence
+    return item.due.benchmark, file.path, show_size(file.size), _describe_fate(item), file.licence
 
 
-def _say(item: FetchResult) -> str:
+def _describe_fate(item: FetchResult) -> str:
     if item.fate is FetchStatus.HERE and not item.sha256 and not item.due.file.is_pattern:
         return "here, unproved"
     return str(item.fate)
 
 
-def _summarise(report: FetchReport) -> str:
+def _summarise_fetch(report: FetchReport) -> str:
     counts = Counter(item.fate for item in report.ended)
     parts = [f"{show_count(counts[fate], 'file')} {fate}" for fate in FetchStatus if counts[fate]]
     needed = sum(item.due.needed for item in report.ended if item.fate is FetchStatus.DUE)

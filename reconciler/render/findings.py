@@ -36,13 +36,13 @@ def render_causes_text(report: TreeReport, *, limit: int | None = _CELLS, paint:
         severity = paint(first.severity.value, TONES[first.severity])
         lines.append(f"{number:3}. {severity}: {paint(first.title, Tone.HEADING)} ({counts})")
         for member in members:
-            lines += _submitter(member, limit)
+            lines += _render_submitter(member, limit)
         lines.append(f"     rule: {first.cause.rule}")
         lines.append(f"     settled by: {first.cause.settled_by}")
     return lines
 
 
-def _submitter(group: CauseGroup, limit: int | None) -> list[str]:
+def _render_submitter(group: CauseGroup, limit: int | None) -> list[str]:
     shown = group.cells[:limit]
     more = len(group.cells) - len(shown)
     names = ", ".join(cell.shown for cell in shown if cell.shown)
@@ -145,25 +145,25 @@ def render_findings_text(
 ) -> str:
     """Render a heading per group, each finding with its place, and the counts. ``limit``: findings shown per group."""
     lines: list[str] = []
-    for heading, group in _groups(sort_findings(report.findings, by), by):
-        lines.append(paint(f"{heading}: {_counts(group)}", Tone.HEADING))
+    for heading, group in _group_findings(sort_findings(report.findings, by), by):
+        lines.append(paint(f"{heading}: {_show_counts(group)}", Tone.HEADING))
         for finding in group[:limit]:
-            lines += _finding(finding, paint)
+            lines += _render_finding(finding, paint)
         if limit is not None and len(group) > limit:
             lines.append(f"  … and {len(group) - limit:,} more; --all shows them")
     for run in report.official:
-        lines += _official(run, paint)
+        lines += _render_official(run, paint)
     return "\n".join([*lines, summarise_findings(report, paint)])
 
 
-def _groups(findings: Sequence[TreeFinding], by: str) -> Iterator[tuple[str, list[TreeFinding]]]:
+def _group_findings(findings: Sequence[TreeFinding], by: str) -> Iterator[tuple[str, list[TreeFinding]]]:
     groups: dict[str, list[TreeFinding]] = {}
     for finding in findings:
-        groups.setdefault(_heading(finding, by), []).append(finding)
+        groups.setdefault(_choose_heading(finding, by), []).append(finding)
     yield from groups.items()
 
 
-def _heading(finding: TreeFinding, by: str) -> str:
+def _choose_heading(finding: TreeFinding, by: str) -> str:
     submitter, kind = escape_line(finding.submitter or "the tree"), finding.rule.kind
     match by:
         case "kind":
@@ -175,7 +175,7 @@ def _heading(finding: TreeFinding, by: str) -> str:
     return f"{submitter}, {kind}"
 
 
-def _finding(finding: TreeFinding, paint: Paint) -> list[str]:
+def _render_finding(finding: TreeFinding, paint: Paint) -> list[str]:
     complaint = finding.complaint
     head = paint(finding.severity.value, TONES[finding.severity])
     lines = [f"  {head} {escape_line(finding.cell or 'tree')}  {paint(f'[{finding.rule.id}]', Tone.FAINT)}"]
@@ -189,7 +189,7 @@ def _finding(finding: TreeFinding, paint: Paint) -> list[str]:
     return lines
 
 
-def _official(run: OfficialRun, paint: Paint) -> list[str]:
+def _render_official(run: OfficialRun, paint: Paint) -> list[str]:
     tone = Tone.GOOD if run.verdict == "looks OK" else Tone.BAD
     commit = f" (commit {run.commit[:10]})" if run.commit else " (no git checkout: commit unknown)"
     lines = [f"{run.name}{commit}: {paint(run.verdict, tone)}; its output: {run.output}"]
@@ -206,16 +206,16 @@ def summarise_findings(report: TreeReport, paint: Paint = show_plain) -> str:
     if not report.findings:
         return paint(f"{what}: nothing found.", Tone.GOOD if report.clean else Tone.DOUBT)
     tone = Tone.GOOD if report.clean else Tone.BAD
-    return paint(f"{what}: {_counts(report.findings)}.", tone)
+    return paint(f"{what}: {_show_counts(report.findings)}.", tone)
 
 
-def _counts(findings: Sequence[TreeFinding]) -> str:
+def _show_counts(findings: Sequence[TreeFinding]) -> str:
     counted = Counter(finding.severity for finding in findings)
     return ", ".join(show_count(counted[severity], severity.value) for severity in SEVERITIES if counted[severity])
 
 
 def render_findings_part(report: TreeReport, by: str = "submitter") -> dict[str, Any]:
-    """Return every result considered, including clean ones, and every finding, for ``document``."""
+    """Return every result considered, including clean ones, and every finding, for ``render_document``."""
     found = Counter(
         (member.submitter, member.cell) for finding in report.findings for member in finding.members or (finding,)
     )
@@ -295,11 +295,11 @@ def render_findings_csv(report: TreeReport, by: str = "submitter") -> str:
         part = render_finding_part(finding)
         part["sources"] = "; ".join(part["sources"])
         part["cause_title"] = find_cause(finding).title
-        writer.writerow({name: _cell(part[name]) for name in _COLUMNS})
+        writer.writerow({name: _escape_cell(part[name]) for name in _COLUMNS})
     return stream.getvalue()
 
 
-def _cell(value: object) -> object:
+def _escape_cell(value: object) -> object:
     if not isinstance(value, str):
         return value
     return f"'{escape_line(value)}" if value.startswith(_FORMULA) else escape_line(value)
@@ -314,10 +314,10 @@ def render_objections(report: TreeReport, by: str = "") -> Mapping[str, str]:
         if group.severity is not Severity.NOTE and group.submitter and group.submitter != by:
             groups.setdefault(group.submitter, []).append(group)
     names = _name_files(groups)
-    return {f"{names[name]}.md": _objection(name, report, groups[name], by) for name in sorted(groups)}
+    return {f"{names[name]}.md": _render_objection(name, report, groups[name], by) for name in sorted(groups)}
 
 
-def _objection(submitter: str, report: TreeReport, groups: Sequence[CauseGroup], by: str) -> str:
+def _render_objection(submitter: str, report: TreeReport, groups: Sequence[CauseGroup], by: str) -> str:
     results = sum(facts.submitter == submitter for facts in report.facts)
     cells = {cell for group in groups for folded in group.cells for cell in folded.cells}
     head = [
@@ -328,17 +328,17 @@ def _objection(submitter: str, report: TreeReport, groups: Sequence[CauseGroup],
         "",
         *([f"Tags: {quote_code(f'by {by}')}, {quote_code(f'against {submitter}')}", ""] if by else []),
     ]
-    return "\n".join([*head, *(line for group in groups for line in _section(group))]) + "\n"
+    return "\n".join([*head, *(line for group in groups for line in _render_section(group))]) + "\n"
 
 
-def _section(group: CauseGroup) -> list[str]:
+def _render_section(group: CauseGroup) -> list[str]:
     """Render one paragraph that can be sent unchanged, and the lines of every cell below it."""
     complaint = group.findings[0].complaint
     other = f" ({quote_code(str(complaint.other))})" if complaint.other else ""
     cells = ", ".join(escape_markdown(cell.shown or "the tree") for cell in group.cells)
     likely = f" Likely: {escape_markdown(complaint.cause)}." if complaint.cause else ""
     lines = [
-        f"## {escape_markdown(_begin(group.cause.title))}",
+        f"## {escape_markdown(_capitalise(group.cause.title))}",
         "",
         f"In {show_count(len(group.cells), 'place')} ({cells}) {escape_markdown(group.cause.title)}: for one, "
         f"at {quote_code(str(complaint.place))}: {escape_markdown(complaint.found)}; expected: "
@@ -347,16 +347,16 @@ def _section(group: CauseGroup) -> list[str]:
         "",
     ]
     for finding in sort_findings(group.findings, "cell"):
-        lines += _item(finding)
+        lines += _render_item(finding)
     return [*lines, ""]
 
 
-def _begin(title: str) -> str:
+def _capitalise(title: str) -> str:
     """Capitalise a title, unless it begins with a file name."""
     return title if "." in title.partition(" ")[0] else title[:1].upper() + title[1:]
 
 
-def _item(finding: TreeFinding) -> list[str]:
+def _render_item(finding: TreeFinding) -> list[str]:
     complaint = finding.complaint
     other = f" in {quote_code(str(complaint.other))}" if complaint.other else ""
     lines = [
@@ -373,13 +373,13 @@ def _name_files(submitters: Iterable[str]) -> dict[str, str]:
     objections. A submitter whose name is a valid file name keeps it."""
     files: dict[str, str] = {}
     taken: set[str] = set()
-    for submitter in sorted(submitters, key=lambda name: (_file_name(name) != name, name)):
-        stem = _file_name(submitter)
+    for submitter in sorted(submitters, key=lambda name: (_make_file_name(name) != name, name)):
+        stem = _make_file_name(submitter)
         names = (stem, *(f"{stem}-{number}" for number in range(2, len(taken) + 3)))
         files[submitter] = next(name for name in names if name.casefold() not in taken)
         taken.add(files[submitter].casefold())
     return files
 
 
-def _file_name(submitter: str) -> str:
+def _make_file_name(submitter: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.-]+", "_", submitter).strip(".")[:_LONGEST_NAME] or "submitter"

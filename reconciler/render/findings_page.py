@@ -39,18 +39,18 @@ def render_findings_page(report: TreeReport, title: str) -> str:
             root=report.root,
             rounds=" and ".join(report.rounds),
             style=Markup(style),  # noqa: S704 (our own file)
-            tiles=_tiles(report),
+            tiles=_list_tiles(report),
             severities=[severity.value for severity in SEVERITIES],
-            groups=[_group(group) for group in groups],
-            submitters=list(_submitters(report)),
+            groups=[_render_group(group) for group in groups],
+            submitters=list(_group_by_submitter(report)),
             gaps=Counter(gap.reason for gap in report.gaps).most_common(),
-            plots=[(name, Markup(plot)) for name, plot in _plots(report) if plot],  # noqa: S704 (escapes by itself)
+            plots=[(name, Markup(plot)) for name, plot in _draw_plots(report) if plot],  # noqa: S704 (escapes by itself)
         )
     )
     return escape_hidden(page)
 
 
-def _group(group: CauseGroup) -> dict[str, Any]:
+def _render_group(group: CauseGroup) -> dict[str, Any]:
     return {
         "title": group.cause.title,
         "severity": group.severity.value,
@@ -59,24 +59,25 @@ def _group(group: CauseGroup) -> dict[str, Any]:
         "cells": [cell.shown or "the tree" for cell in group.cells],
         "rule": group.cause.rule,
         "settled_by": group.cause.settled_by,
-        "findings": [_row(finding) for finding in sort_findings(group.findings, _ORDER)],
+        "findings": [_render_row(finding) for finding in sort_findings(group.findings, _ORDER)],
     }
 
 
-def _submitters(report: TreeReport) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+def _group_by_submitter(report: TreeReport) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     groups: dict[str, list[dict[str, Any]]] = {}
     for finding in sort_findings(report.findings, _ORDER):
-        groups.setdefault(finding.submitter or "the tree", []).append(_row(finding))
+        groups.setdefault(finding.submitter or "the tree", []).append(_render_row(finding))
     for name in sorted(groups, key=str.lower):
         yield name, groups[name]
 
 
-def _row(finding: TreeFinding) -> dict[str, Any]:
+def _render_row(finding: TreeFinding) -> dict[str, Any]:
     return {**render_finding_part(finding), "place": str(finding.complaint.place)}
 
 
-def _tiles(report: TreeReport) -> list[tuple[str, str]]:
-    compared, differing = _compared(report.facts)
+def _list_tiles(report: TreeReport) -> list[tuple[str, str]]:
+    ratios = [ratio for _, ratio in _list_ratios(report.facts)]
+    compared, differing = len(ratios), sum(abs(ratio - 1) > _AGREE for ratio in ratios)
     share = f" ({100 * differing / compared:.0f} %)" if compared else ""
     return [
         (f"{len(report.facts):,}", "results examined"),
@@ -86,23 +87,23 @@ def _tiles(report: TreeReport) -> list[tuple[str, str]]:
     ]
 
 
-def _compared(facts: Sequence[Facts]) -> tuple[int, int]:
-    ratios = list(_ratios(facts))
-    return len(ratios), sum(abs(ratio - 1) > _AGREE for _, ratio in ratios)
-
-
-def _ratios(facts: Sequence[Facts]) -> Iterator[tuple[Facts, float]]:
+def _list_ratios(facts: Sequence[Facts]) -> Iterator[tuple[Facts, float]]:
     for item in facts:
         if item.target and item.conf_target and item.target > 0 and item.conf_target > 0:
             yield item, item.conf_target / item.target
 
 
-def _plots(report: TreeReport) -> list[tuple[str, str]]:
-    plots = [("Findings by submitter", _by_submitter(report)), ("Findings by kind", _by_kind(report))]
-    ratios = list(_ratios(report.facts))
+def _draw_plots(report: TreeReport) -> list[tuple[str, str]]:
+    by_submitter = [(f.submitter or "the tree", f.severity) for f in report.findings]
+    by_kind = [(f.rule.kind, f.severity) for f in report.findings]
+    plots = [
+        ("Findings by submitter", _draw_counts(by_submitter, "findings by submitter")),
+        ("Findings by kind", _draw_counts(by_kind, "findings by kind")),
+    ]
+    ratios = list(_list_ratios(report.facts))
     off = [ratio for _, ratio in ratios if abs(ratio - 1) > _AGREE]
     points = [
-        (f.target or 0.0, f.conf_target or 0.0, "good" if abs(r - 1) <= _AGREE else "error", _words(f, r))
+        (f.target or 0.0, f.conf_target or 0.0, "good" if abs(r - 1) <= _AGREE else "error", _describe_point(f, r))
         for f, r in ratios
         if f.cell.rpartition("/")[2] in _RATES
     ]
@@ -117,16 +118,8 @@ def _plots(report: TreeReport) -> list[tuple[str, str]]:
     return plots
 
 
-def _words(facts: Facts, ratio: float) -> str:
+def _describe_point(facts: Facts, ratio: float) -> str:
     return f"{facts.submitter} {facts.cell}: {facts.conf_target:g} against {facts.target:g} ({ratio:.3f})"
-
-
-def _by_submitter(report: TreeReport) -> str:
-    return _draw_counts([(f.submitter or "the tree", f.severity) for f in report.findings], "findings by submitter")
-
-
-def _by_kind(report: TreeReport) -> str:
-    return _draw_counts([(f.rule.kind, f.severity) for f in report.findings], "findings by kind")
 
 
 def _draw_counts(found: Iterable[tuple[str, Severity]], title: str) -> str:
@@ -156,12 +149,13 @@ def draw_bars(plot: Bars, title: str) -> str:
     body = []
     for index, (name, row) in enumerate(zip(plot.rows, plot.parts, strict=True)):
         y, x = 8 + index * height, float(left)
-        body.append(f'<text x="{left - 8}" y="{y + 13}" text-anchor="end">{escape_html(_short(name))}</text>')
+        shown = name if len(name) <= 26 else f"{name[:25]}…"
+        body.append(f'<text x="{left - 8}" y="{y + 13}" text-anchor="end">{escape_html(shown)}</text>')
         for kind, number in row:
             body.append(f'<rect class="{kind}" x="{x:.1f}" y="{y}" width="{number * scale:.1f}" height="16"/>')
             x += number * scale
         body.append(f'<text x="{x + 6:.1f}" y="{y + 13}">{sum(n for _, n in row):,}</text>')
-    return _svg(title, 16 + height * len(plot.rows), body)
+    return _make_svg(title, 16 + height * len(plot.rows), body)
 
 
 def draw_scatter(points: Sequence[tuple[float, float, str, str]], title: str, across: str, up: str) -> str:
@@ -174,18 +168,18 @@ def draw_scatter(points: Sequence[tuple[float, float, str, str]], title: str, ac
     low, high = math.floor(min(values)), math.ceil(max(values))
     span = max(1, high - low)
 
-    def at(value: float) -> float:
+    def scale(value: float) -> float:
         return (math.log10(value) - low) / span * (size - 20)
 
-    body = _axes(low, span, left, size, across, up)
+    body = _draw_axes(low, span, left, size, across, up)
     body.append(f'<line class="even" x1="{left}" y1="{size}" x2="{left + size - 20}" y2="20"/>')
     for x, y, kind, words in chosen:
-        centre = f'cx="{left + at(x):.1f}" cy="{size - at(y):.1f}"'
+        centre = f'cx="{left + scale(x):.1f}" cy="{size - scale(y):.1f}"'
         body.append(f'<circle class="{kind}" {centre} r="4"><title>{escape_html(words)}</title></circle>')
-    return _svg(title, int(size + bottom), body, width=int(left + size))
+    return _make_svg(title, int(size + bottom), body, width=int(left + size))
 
 
-def _axes(low: int, span: int, left: float, size: float, across: str, up: str) -> list[str]:
+def _draw_axes(low: int, span: int, left: float, size: float, across: str, up: str) -> list[str]:
     body = []
     for step in range(0, span + 1, 1 + span // 7):
         offset = step / span * (size - 20)
@@ -202,10 +196,6 @@ def _axes(low: int, span: int, left: float, size: float, across: str, up: str) -
     return body
 
 
-def _svg(title: str, height: int, body: Sequence[str], width: int = WIDTH) -> str:
+def _make_svg(title: str, height: int, body: Sequence[str], width: int = WIDTH) -> str:
     head = f'<svg viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img">'
     return f"{head}<title>{escape_html(title)}</title>{''.join(body)}</svg>"
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= 26 else f"{name[:25]}…"

@@ -76,7 +76,7 @@ def render_plan_text(
     shown = groups[:limit]
     steps = [step for group in shown for step in group.steps]
     names = max((len(step.change.address.label) for step in steps), default=0)
-    rows = [_row(step, commits or {}, actions, obstacles, max(names, _NAME), paint) for step in steps]
+    rows = [_render_row(step, commits or {}, actions, obstacles, max(names, _NAME), paint) for step in steps]
     laid_out = iter(lay_out([row.cells for row in rows], 2, width=paint.width, first=2))
     below = iter(rows)
     lines: list[str] = []
@@ -93,7 +93,7 @@ def render_plan_text(
     for cause, obstacle in obstacles.items():
         lines.append(f"{paint(f'{obstacle.number} {obstacle.steps:,} blocked'.lstrip(), Tone.BAD)}: {cause}")
         lines += [f"      fix: {obstacle.fix}"] if obstacle.fix else []
-    lines += _notes(plan, limit, paint)
+    lines += _render_notes(plan, limit, paint)
     lines.append(summarise_plan(plan, paint))
     return "\n".join(lines)
 
@@ -119,11 +119,11 @@ def _fold_groups(plan: Plan, limit: int | None) -> list[_Group]:
     actions = {step.change.address: step.change.action for step in plan.steps}
     alike: dict[object, list[str]] = {}
     for name, steps in groups.items():
-        alike.setdefault(tuple(_describe(step, actions) for step in steps), []).append(name)
+        alike.setdefault(tuple(_describe_step(step, actions) for step in steps), []).append(name)
     return [_Group(first, groups[first], tuple(others)) for first, *others in alike.values()]
 
 
-def _describe(step: Step, actions: Mapping[Address, Action]) -> tuple[object, ...]:
+def _describe_step(step: Step, actions: Mapping[Address, Action]) -> tuple[object, ...]:
     """Describe a step, without the author of its line."""
     word, cause = choose_action_word(step), describe_cause(step, actions)
     shared = describe_sharing(step)
@@ -147,7 +147,7 @@ def _fold_obstacles(plan: Plan) -> dict[str, _Obstacle]:
     return {c: _Obstacle(n, fixes.get(c, ""), count) for n, (c, count) in zip(numbers, many, strict=True)}
 
 
-def _row(
+def _render_row(
     step: Step,
     commits: Mapping[Origin, str],
     actions: Mapping[Address, Action],
@@ -157,7 +157,7 @@ def _row(
 ) -> _StepRow:
     """Return the row of a step. ``names``: columns for the resource names."""
     where = describe_origin(step)
-    reason = _shorten(describe_cause(step, actions))
+    reason = _shorten_reason(describe_cause(step, actions))
     if describe_sharing(step):
         reason += f" ({describe_sharing(step)})"
     below: tuple[str, ...] = ()
@@ -176,7 +176,7 @@ def _row(
     return _StepRow(cells, below)
 
 
-def _shorten(text: str) -> str:
+def _shorten_reason(text: str) -> str:
     """Cut a long reason after a word; if it consists of a long path, cut its middle out."""
     words = " ".join(text.split())
     head, half = words[:_WIDEST].rpartition(" ")[0], _WIDEST // 2
@@ -185,15 +185,15 @@ def _shorten(text: str) -> str:
     return f"{head} …" if len(head) >= half else f"{words[:half]}…{words[-half:]}"
 
 
-def _notes(plan: Plan, limit: int | None, paint: Paint) -> list[str]:
-    drifts = list(_drifts(plan.drifts))
-    lines = [f"{paint('drift', Tone.DOUBT)} {text}" for text in _limited(drifts, limit)]
+def _render_notes(plan: Plan, limit: int | None, paint: Paint) -> list[str]:
+    drifts = list(_render_drifts(plan.drifts))
+    lines = [f"{paint('drift', Tone.DOUBT)} {text}" for text in _limit_lines(drifts, limit)]
     for finding in plan.findings[:limit]:
         lines.append(f"{paint('finding', Tone.BAD)} {finding.where}: {finding.kind}: {finding.message}")
         lines += [f"      fix: {finding.fix}"] if finding.fix else []
     if limit is not None and len(plan.findings) > limit:
         lines.append(f"… and {show_count(len(plan.findings) - limit, 'more finding')}; --all shows them")
-    for text in _limited(list(_render_acceptances(plan)), limit):
+    for text in _limit_lines(list(_render_acceptances(plan)), limit):
         lines.append(f"{paint('accepted', Tone.DOUBT)} {text}")
     for freeze in plan.frozen[:limit]:
         text = str(freeze).removeprefix("frozen ")
@@ -211,7 +211,7 @@ def _render_acceptances(plan: Plan) -> Iterator[str]:
             yield f"{item.cell}: {show_acceptance(item, status)}"
 
 
-def _limited(lines: list[str], limit: int | None) -> list[str]:
+def _limit_lines(lines: list[str], limit: int | None) -> list[str]:
     if limit is None or len(lines) <= limit:
         return lines
     return [*lines[:limit], f"… and {len(lines) - limit} more; --all shows them"]
@@ -232,14 +232,14 @@ def summarise_plan(plan: Plan, paint: Paint = show_plain) -> str:
     sentences = [f"Plan: {', '.join([*counts, f'{plan.unchanged:,} unchanged'])}."]
     if blocked:
         sentences.append(f"{blocked:,} blocked.")
-    sentences += _expected(plan.steps)
+    sentences += _render_expected(plan.steps)
     if plan.findings:
         sentences.append(f"{show_count(len(plan.findings), 'finding')}.")
     sentences.append("Nothing is pruned.")
     return paint(" ".join(sentences), Tone.HEADING) + left_out
 
 
-def _expected(steps: Iterable[Step]) -> list[str]:
+def _render_expected(steps: Iterable[Step]) -> list[str]:
     """Render the time that unblocked steps with a prediction take on their systems."""
     due = [step for step in steps if not step.blocked]
     known = [step.seconds for step in due if step.seconds is not None]
@@ -262,7 +262,7 @@ def show_least_time(seconds: float, unknown: int, where: str = "") -> str:
     return others if seconds < 1 else f"at least {show_duration(seconds)}{where} ({others})"
 
 
-def _drifts(drifts: Iterable[Drift]) -> Iterator[str]:
+def _render_drifts(drifts: Iterable[Drift]) -> Iterator[str]:
     """Render one line for each; many of one kind, as in a fresh clone, share one line that counts them."""
     sorts: dict[tuple[str, str], list[Drift]] = {}
     for drift in drifts:
@@ -286,23 +286,23 @@ def render_deadline_text(schedules: Sequence[MachineSchedule], now: datetime, by
     left = show_duration((by - now).total_seconds())
     lines = [f"Until {by:{_SHOWN}}: {left}."]
     for found in schedules:
-        lines += _machine(found, now)
+        lines += _render_machine(found, now)
     if not schedules:
         lines.append("Nothing to run.")
     return "\n".join(lines)
 
 
-def _machine(found: MachineSchedule, now: datetime) -> Iterator[str]:
+def _render_machine(found: MachineSchedule, now: datetime) -> Iterator[str]:
     total = len(found.fits) + len(found.drops)
     blocked = f" From here it is blocked: {found.blocked}." if found.blocked else ""
     yield f"{found.machine}: {len(found.fits)} of {show_count(total, 'result')} fit.{blocked}"
-    rows = [(entry.name, _cost(entry), f"done {now + timedelta(seconds=entry.ends):{_SHOWN}}") for entry in found.fits]
+    rows = [(e.name, _show_cost(e), f"done {now + timedelta(seconds=e.ends):{_SHOWN}}") for e in found.fits]
     words = ["drop first", *["drop next"] * len(found.drops)]
-    rows += [(entry.name, _cost(entry), word) for entry, word in zip(found.drops, words, strict=False)]
+    rows += [(entry.name, _show_cost(entry), word) for entry, word in zip(found.drops, words, strict=False)]
     yield from render_table(rows, 2)
 
 
-def _cost(entry: DeadlineEntry) -> str:
+def _show_cost(entry: DeadlineEntry) -> str:
     return show_least_time(entry.seconds, entry.unknown) if entry.unknown else show_duration(entry.seconds)
 
 
@@ -314,14 +314,14 @@ def render_deadline_part(schedules: Sequence[MachineSchedule], now: datetime, by
             {
                 "machine": found.machine,
                 "blocked": found.blocked or None,
-                "fits": [_entry(entry) for entry in found.fits],
-                "drops": [_entry(entry) for entry in found.drops],
+                "fits": [_render_entry(entry) for entry in found.fits],
+                "drops": [_render_entry(entry) for entry in found.drops],
             }
             for found in schedules
         ],
     }
 
 
-def _entry(entry: DeadlineEntry) -> dict[str, Any]:
+def _render_entry(entry: DeadlineEntry) -> dict[str, Any]:
     cells = [str(cell) for cell in entry.cells]
     return {"name": entry.name, "cells": cells, "seconds": entry.seconds, "unknown": entry.unknown, "ends": entry.ends}

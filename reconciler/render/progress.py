@@ -138,7 +138,7 @@ def measure_pace(progress: Progress, minimum: float = 0.0, predicted: float = 0.
     if minimum and progress.stage == "running":
         ends.append(max(0.0, minimum - progress.seconds))
     left = max(ends) if ends and (per_second or not counted.expected) else predicted or None
-    return Pace(_fraction(counted, left), per_second, left)
+    return Pace(_compute_fraction(counted, left), per_second, left)
 
 
 def count_samples(progress: Progress) -> Progress:
@@ -154,7 +154,7 @@ def count_samples(progress: Progress) -> Progress:
     return Progress(progress.stage, done, expected, float(seconds) or progress.seconds, progress.idle, progress.text)
 
 
-def _fraction(progress: Progress, left: float | None) -> float | None:
+def _compute_fraction(progress: Progress, left: float | None) -> float | None:
     if left is not None and progress.seconds + left > 0:
         return min(1.0, progress.seconds / (progress.seconds + left))
     return min(1.0, progress.done / progress.expected) if progress.expected else None

@@ -31,13 +31,13 @@ def describe_verdict(impact: Impact) -> str:
         return f"{show_count(sum(r.level == 'error' for r in impact.remarks), 'error')}: do not merge."
     if not impact.work:
         return "Merging adds no work."
-    before = f"already due: {_work(impact.due_before)}"
+    before = f"already due: {_describe_work(impact.due_before)}"
     if not impact.adds_work:
         return f"Merging adds no work; {before}."
-    return f"Due after merging: {_work(impact.added)}{f'; {before}' if impact.due_before.counts else ''}."
+    return f"Due after merging: {_describe_work(impact.added)}{f'; {before}' if impact.due_before.counts else ''}."
 
 
-def _work(due: DueWork) -> str:
+def _describe_work(due: DueWork) -> str:
     made = join_listing(f"{number} x {label}" for label, number in due.counts.items())
     about = f", about {show_duration(due.seconds)}" if due.seconds else ""
     more = f" and {show_count(due.unknown, 'step')} of unknown length" if due.unknown else ""
@@ -49,22 +49,22 @@ def render_text(impact: Impact, *, paint: Paint = show_plain, limit: int | None 
     lines = [f"{impact.base[:10]} → {impact.head[:10]}"]
     for cell in shown[:limit]:
         effect = paint(f"{cell.effect:<13}", _TONES.get(cell.effect, Tone.FAINT))
-        lines.append(f"  {effect} {cell.cell}{_what(cell)}")
-        lines += [f"      {line}" for line in _causes(cell)]
+        lines.append(f"  {effect} {cell.cell}{_describe_due(cell)}")
+        lines += [f"      {line}" for line in _list_causes(cell)]
     if limit is not None and len(shown) > limit:
         lines.append(f"  … and {show_count(len(shown) - limit, 'more cell')}; --all shows them")
     unaffected = len(impact.cells) - len(shown)
     lines += [f"  {show_count(unaffected, 'cell')} unaffected"] if impact.cells else []
-    lines += [_remark(remark) for remark in impact.remarks]
-    lines += [_withheld(impact)] if impact.withheld else []
+    lines += [_render_remark(remark) for remark in impact.remarks]
+    lines += [_describe_withheld(impact)] if impact.withheld else []
     return "\n".join([*lines, describe_verdict(impact)])
 
 
-def _withheld(impact: Impact) -> str:
+def _describe_withheld(impact: Impact) -> str:
     return f"Measured figures are withheld: {impact.withheld}."
 
 
-def _what(cell: CellEffect) -> str:
+def _describe_due(cell: CellEffect) -> str:
     if not cell.due:
         return ""
     about = f", about {show_duration(cell.seconds)}" if cell.seconds else ""
@@ -78,18 +78,18 @@ def _list_due(cell: CellEffect, join: Callable[[Iterable[str]], str] = join_list
     return f"{join(added)}{before}" if added else join(cell.due)
 
 
-def _causes(cell: CellEffect) -> list[str]:
+def _list_causes(cell: CellEffect) -> list[str]:
     mark = "" if cell.effect in _AS_BEFORE else "  (already on the base)"
-    before = (f"{_change(cause)}  {cause.origin}{mark}" for cause in cell.causes_before)
-    return list(dict.fromkeys([*(f"{_change(cause)}  {cause.origin}" for cause in cell.causes), *before]))
+    before = (f"{_show_change(cause)}  {cause.origin}{mark}" for cause in cell.causes_before)
+    return list(dict.fromkeys([*(f"{_show_change(cause)}  {cause.origin}" for cause in cell.causes), *before]))
 
 
-def _change(cause: InputChange) -> str:
+def _show_change(cause: InputChange) -> str:
     before, after = (shorten_value(show_value(cause.name, value)) for value in (cause.before, cause.after))
     return f"{cause.name} {before} → {after}"
 
 
-def _remark(remark: Remark) -> str:
+def _render_remark(remark: Remark) -> str:
     where = f"{remark.file}:{remark.line}: " if remark.line else f"{remark.file}: " if remark.file else ""
     return f"{remark.level}: {where}{remark.message}" + (f"\n    fix: {remark.fix}" if remark.fix else "")
 
@@ -100,25 +100,25 @@ def render_markdown(impact: Impact) -> str:
     shown = [cell for cell in impact.cells if cell.effect is not Effect.UNAFFECTED]
     if shown:
         lines += ["| Cell | Effect | To make | Because | About |", "|---|---|---|---|---|"]
-        lines += [_row(cell) for cell in shown[:LIMIT]]
+        lines += [_render_row(cell) for cell in shown[:LIMIT]]
         if len(shown) > LIMIT:
             lines.append(f"\n… and {show_count(len(shown) - LIMIT, 'more cell')}.")
     lines += ["", f"{show_count(len(impact.cells) - len(shown), 'cell')} unaffected.", ""] if impact.cells else []
-    lines += [f"- **{r.level}** {_code(r)}{_prose(r)}" for r in impact.remarks]
-    lines += ["", escape_markdown(_withheld(impact))] if impact.withheld else []
+    lines += [f"- **{r.level}** {_quote_place(r)}{_escape_remark(r)}" for r in impact.remarks]
+    lines += ["", escape_markdown(_describe_withheld(impact))] if impact.withheld else []
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _code(remark: Remark) -> str:
+def _quote_place(remark: Remark) -> str:
     return f"{quote_code(f'{remark.file}:{remark.line}' if remark.line else remark.file)} " if remark.file else ""
 
 
-def _prose(remark: Remark) -> str:
+def _escape_remark(remark: Remark) -> str:
     return escape_markdown(f"{remark.message} ({remark.fix})" if remark.fix else remark.message)
 
 
-def _row(cell: CellEffect) -> str:
-    because = "<br>".join(quote_code(line, in_table=True) for line in _causes(cell))
+def _render_row(cell: CellEffect) -> str:
+    because = "<br>".join(quote_code(line, in_table=True) for line in _list_causes(cell))
     about = show_duration(cell.seconds) if cell.seconds else ""
     return f"| {escape_markdown(str(cell.cell))} | {cell.effect} | {_list_due(cell, ', '.join)} | {because} | {about} |"
 
@@ -128,18 +128,18 @@ def render_annotation_lines(impact: Impact, prefix: str = "") -> Iterator[str]:
     the path of our repository below git's root, to which GitHub's paths are relative."""
     for remark in impact.remarks:
         said = remark.message + (f"\nfix: {remark.fix}" if remark.fix else "")
-        yield _annotation(remark.level, remark.file and prefix + remark.file, remark.line, said, remark.column)
+        yield _render_annotation(remark.level, remark.file and prefix + remark.file, remark.line, said, remark.column)
     stale: dict[tuple[str, int, str], list[str]] = {}
     for cell in impact.cells:
         for cause in cell.causes if cell.effect not in _AS_BEFORE else ():
             if cause.origin.line:
-                stale.setdefault((cause.origin.file, cause.origin.line, _change(cause)), []).append(str(cell.cell))
+                stale.setdefault((cause.origin.file, cause.origin.line, _show_change(cause)), []).append(str(cell.cell))
     for (file, line, change), cells in stale.items():
-        yield _annotation("notice", prefix + file, line, f"{change} makes stale: {join_listing(cells, most=4)}")
+        yield _render_annotation("notice", prefix + file, line, f"{change} makes stale: {join_listing(cells, most=4)}")
 
 
-def _annotation(level: str, file: str, line: int, message: str, column: int = 0) -> str:
-    name = _escaped(file).replace(":", "%3A").replace(",", "%2C")
+def _render_annotation(level: str, file: str, line: int, message: str, column: int = 0) -> str:
+    name = _escape_command(file).replace(":", "%3A").replace(",", "%2C")
     place = ",".join(
         [
             *([f"file={name}"] if file else []),
@@ -147,15 +147,15 @@ def _annotation(level: str, file: str, line: int, message: str, column: int = 0)
             *([f"col={column}"] if column else []),
         ]
     )
-    return f"::{level} {place}::{_escaped(message)}" if place else f"::{level}::{_escaped(message)}"
+    return f"::{level} {place}::{_escape_command(message)}" if place else f"::{level}::{_escape_command(message)}"
 
 
-def _escaped(text: str) -> str:
+def _escape_command(text: str) -> str:
     """Escape a text, so that nothing in a spec or a file name becomes a workflow command."""
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
-def _work_part(due: DueWork) -> dict[str, Any]:
+def _render_work_part(due: DueWork) -> dict[str, Any]:
     return {"counts": dict(due.counts), "seconds": due.seconds, "steps_of_unknown_length": due.unknown}
 
 
@@ -168,8 +168,8 @@ def render_document(impact: Impact) -> dict[str, Any]:
         "verdict": describe_verdict(impact),
         "work": impact.work,
         "errors": impact.errors,
-        **_work_part(impact.due),
-        "due_before": _work_part(impact.due_before),
+        **_render_work_part(impact.due),
+        "due_before": _render_work_part(impact.due_before),
         "withheld": impact.withheld or None,
         "cells": [
             {

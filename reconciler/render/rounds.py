@@ -45,10 +45,10 @@ def render_rule_text(name: str, value: Any) -> str:
 def render_categories_text(value: Mapping[str, Mapping[str, Any]]) -> str:
     """Return "datacenter: Offline and (Interactive or Server); edge: none"."""
     tables = {category: ScenarioTable(**entry) for category, entry in value.items()}
-    return "; ".join(f"{category}: {_table_text(found)}" for category, found in tables.items()) or "none"
+    return "; ".join(f"{category}: {_describe_table(found)}" for category, found in tables.items()) or "none"
 
 
-def _table_text(found: ScenarioTable) -> str:
+def _describe_table(found: ScenarioTable) -> str:
     grouped = {scenario for group in found.one_of for scenario in group}
     groups = [f"({' or '.join(group)})" for group in found.one_of]
     free = [f"{scenario} (optional)" for scenario in found.optional if scenario not in grouped]
@@ -69,12 +69,12 @@ def render_round_text(ruleset: Ruleset, paint: Paint = show_plain) -> str:
         "",
         paint("for all benchmarks", Tone.HEADING),
     ]
-    lines += render_table(_rows(ruleset.general, without="tests."), 2, width=paint.width)
+    lines += render_table(_list_rows(ruleset.general, without="tests."), 2, width=paint.width)
     for scenario, fields in ruleset.scenarios.items():
         lines += [
             "",
             paint(f"for all benchmarks in {scenario}", Tone.HEADING),
-            *render_table(_rows(fields), 2, width=paint.width),
+            *render_table(_list_rows(fields), 2, width=paint.width),
         ]
     return "\n".join(lines)
 
@@ -88,31 +88,31 @@ def _show_tables(rules: BenchmarkRules) -> Iterator[tuple[str, str]]:
             set(getattr(table, field)) != {item for part in parts for item in getattr(part, field)}
             for field in table.__struct_fields__
         ):
-            yield category, _table_text(table)
+            yield category, _describe_table(table)
 
 
-def _rows(fields: Mapping[str, RuledValue], without: str = "\n") -> Iterator[tuple[str, str, str]]:
+def _list_rows(fields: Mapping[str, RuledValue], without: str = "\n") -> Iterator[tuple[str, str, str]]:
     for name, ruled in fields.items():
         if not name.startswith(without):
-            yield name, _cut(render_rule_text(name, ruled.value)), ", ".join(ruled.sources)
+            yield name, _shorten(render_rule_text(name, ruled.value)), ", ".join(ruled.sources)
 
 
-def _cut(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
 def render_benchmark_rows(rules: BenchmarkRules) -> dict[str, dict[str, RuledValue]]:
     """Return every applicable value: "" for all scenarios, then the specific values of each allowed scenario."""
     entered = {s: None for found in rules.tables.values() for s in (*found.required, *found.optional)}
-    rows = {"": _of(rules, "", rules.list_names())}
+    rows = {"": _find_values(rules, "", rules.list_names())}
     for scenario in rules.levels:
         if scenario in entered:
             special, _, common, _ = rules.levels[scenario]
-            rows[scenario] = _of(rules, scenario, tuple(dict.fromkeys((*common, *special))))
+            rows[scenario] = _find_values(rules, scenario, tuple(dict.fromkeys((*common, *special))))
     return rows
 
 
-def _of(rules: BenchmarkRules, scenario: str, names: tuple[str, ...]) -> dict[str, RuledValue]:
+def _find_values(rules: BenchmarkRules, scenario: str, names: tuple[str, ...]) -> dict[str, RuledValue]:
     """Put the tests last, and drop those that the benchmark does not need."""
     shown = (n for n in names if not n.startswith("tests.") or n.split(".")[1] in rules.compliance_tests)
     ordered = sorted(shown, key=lambda name: name.split(".")[:2] if name.startswith("tests.") else [])
@@ -126,7 +126,7 @@ def render_benchmark_text(rules: BenchmarkRules, paint: Paint = show_plain) -> s
         lines += [
             "",
             paint(scenario or "in every scenario", Tone.HEADING),
-            *render_table(_rows(fields), 2, width=paint.width),
+            *render_table(_list_rows(fields), 2, width=paint.width),
         ]
     return "\n".join(lines)
 
@@ -158,7 +158,7 @@ def render_conflicts_text(name: str, found: Sequence[Conflict], paint: Paint = s
         rows = [
             (
                 "counts" if statement.counts else "",
-                _cut(render_rule_text(conflict.place.name, statement.value)),
+                _shorten(render_rule_text(conflict.place.name, statement.value)),
                 ", ".join(statement.sources),
                 statement.because,
             )
@@ -171,7 +171,7 @@ def render_conflicts_text(name: str, found: Sequence[Conflict], paint: Paint = s
 def render_conflicts_part(found: Sequence[Conflict]) -> list[dict[str, Any]]:
     return [
         {
-            **_place_part(c.place),
+            **_render_place(c.place),
             "statements": [{**convert_plain_value(s), "value": _convert_rule(s.value)} for s in c.statements],
         }
         for c in found
@@ -192,31 +192,31 @@ def render_diff_text(diff: RoundsDiff, paint: Paint = show_plain) -> str:
     for change in diff.changes:
         place, name = change.place, change.place.name
         where = " / ".join(part for part in (place.benchmark, place.scenario) if part) or "for all benchmarks"
-        changed.setdefault(where, []).extend(_changed_rows(name, change.before, change.after))
+        changed.setdefault(where, []).extend(_list_changed_rows(name, change.before, change.after))
     for where, rows in changed.items():
         lines += ["", paint(where, Tone.HEADING), *render_table(rows, 2, width=paint.width)]
     return "\n".join(lines)
 
 
-def _changed_rows(name: str, before: Any, after: Any) -> Iterator[tuple[str, str]]:
+def _list_changed_rows(name: str, before: Any, after: Any) -> Iterator[tuple[str, str]]:
     """Yield a row per part of a value that changed, so that long values that share most parts stay distinguishable."""
     if isinstance(before, Mapping) and isinstance(after, Mapping) and name != CATEGORIES:
         for key in dict.fromkeys((*before, *after)):
             if before.get(key) != after.get(key):
-                yield from _changed_rows(f"{name}.{key}", before.get(key), after.get(key))
+                yield from _list_changed_rows(f"{name}.{key}", before.get(key), after.get(key))
         return
     if isinstance(before, tuple) and isinstance(after, tuple) and set(before) != set(after):
         parts = [f"- {render_rule_text('', item)}" for item in before if item not in after]
         parts += [f"+ {render_rule_text('', item)}" for item in after if item not in before]
         yield name, ", ".join(parts)
         return
-    was, now = (_cut(render_rule_text(name, value)) for value in (before, after))
+    was, now = (_shorten(render_rule_text(name, value)) for value in (before, after))
     yield name, f"{was} → {now}"
 
 
 def render_diff_part(diff: RoundsDiff) -> dict[str, Any]:
     changes = [
-        {**_place_part(c.place), "before": _convert_rule(c.before), "after": _convert_rule(c.after)}
+        {**_render_place(c.place), "before": _convert_rule(c.before), "after": _convert_rule(c.after)}
         for c in diff.changes
     ]
     return {
@@ -228,7 +228,7 @@ def render_diff_part(diff: RoundsDiff) -> dict[str, Any]:
     }
 
 
-def _place_part(place: RulePlace) -> dict[str, Any]:
+def _render_place(place: RulePlace) -> dict[str, Any]:
     return {"benchmark": place.benchmark or None, "scenario": place.scenario or None, "name": place.name}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 
 from reconciler.execute.outcome import QueuedStep
 from reconciler.render.colour import Paint, Tone, show_plain
@@ -36,18 +36,19 @@ def render_status_text(
     lines = _draw_matrix(shown, paint)
     if len(shown) < len(standings):
         lines.append(f"… and {show_count(len(standings) - len(shown), 'more cell')}; --all shows them")
-    lines += _reasons(shown) if reasons else []
-    lines.append(_summary(standings, paint))
+    lines += _list_reasons(shown) if reasons else []
+    lines.append(_summarise_cells(standings, paint))
     return "\n".join(lines)
 
 
 def _draw_matrix(shown: Sequence[CellStatus], paint: Paint) -> list[str]:
     """Draw a column per condition; if that is too wide, one column for all of them."""
-    columns = [name for name in CONDITIONS if any(c.type == name and c.reason != NOT_REQUIRED for c in _all(shown))]
+    required = {c.type for item in shown for c in item.conditions if c.reason != NOT_REQUIRED}
+    columns = [name for name in CONDITIONS if name in required]
     rows = [
         (
             str(item.cell),
-            *(_mark(condition, paint) for condition in item.conditions if condition.type in columns),
+            *(_mark_condition(condition, paint) for condition in item.conditions if condition.type in columns),
             render_metric_text(item.metric),
             paint(_describe_result(item), Tone.FAINT) if _describe_result(item) else "",
         )
@@ -82,10 +83,6 @@ def render_under_way_text(steps: Sequence[QueuedStep]) -> str:
     return "\n".join(["In a queue:", *lines])
 
 
-def _all(standings: Sequence[CellStatus]) -> Iterator[Condition]:
-    return (condition for item in standings for condition in item.conditions)
-
-
 def render_metric_text(metric: tuple[str, str] | None) -> str:
     """Return "107 samples/s"; "-" if nothing is measured."""
     if metric is None:
@@ -97,7 +94,7 @@ def render_metric_text(metric: tuple[str, str] | None) -> str:
         return f"{value} {unit}".rstrip()
 
 
-def _mark(condition: Condition, paint: Paint) -> str:
+def _mark_condition(condition: Condition, paint: Paint) -> str:
     return paint(*_MARKS[condition.status])
 
 
@@ -105,7 +102,7 @@ def _mark_first(item: CellStatus, paint: Paint) -> str:
     """Return "ok"; else "not valid", "built?" or "failed" for the first condition that is not met."""
     first = _find_first(item)
     if first is None:
-        return _mark(item.conditions[-1], paint)
+        return _mark_condition(item.conditions[-1], paint)
     name = first.type.lower()
     text = f"not {name}" if first.status is ConditionStatus.FALSE else f"{name}?"
     return paint("failed" if first.reason == _FAILED else text, _MARKS[first.status][1])
@@ -117,12 +114,12 @@ def _find_first(item: CellStatus) -> Condition | None:
     return next((c for c in wrong if c.reason != "UpstreamReplaced"), wrong[0] if wrong else None)
 
 
-def _reasons(standings: Sequence[CellStatus]) -> list[str]:
+def _list_reasons(standings: Sequence[CellStatus]) -> list[str]:
     """Explain each cell that is not ready; cells with the same reason share a line."""
     cells: dict[str, list[str]] = {}
     for item in standings:
         if (first := _find_first(item)) is not None:
-            cells.setdefault(_explain(first), []).append(str(item.cell))
+            cells.setdefault(_explain_condition(first), []).append(str(item.cell))
     return [f"  {_list_cells(names)}: {reason}" for reason, names in cells.items()]
 
 
@@ -130,7 +127,7 @@ def _list_cells(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{len(names)} cells, such as {names[0]}"
 
 
-def _explain(condition: Condition) -> str:
+def _explain_condition(condition: Condition) -> str:
     """Return "not built: input changed"."""
     if condition.reason == _FAILED:
         return f"last attempt failed: {condition.message}"
@@ -140,7 +137,7 @@ def _explain(condition: Condition) -> str:
     return ": ".join(filter(None, said))
 
 
-def _summary(standings: Sequence[CellStatus], paint: Paint) -> str:
+def _summarise_cells(standings: Sequence[CellStatus], paint: Paint) -> str:
     ready = Counter(s.ready for s in standings)
     if ready[ConditionStatus.TRUE] == len(standings):
         return paint(f"{show_count(len(standings), 'cell')} ready.", Tone.GOOD)

@@ -41,10 +41,10 @@ def fold_line(line: str, width: int, hang: int | None = None) -> list[str]:
         return [line]
     words = re.findall(r" *[^ ]+", line)
     pieces = [part for word in words for part in (_split_path(word) if measure(word) > width else [word])]
-    return _join(pieces, width, _find_hang(line, width) if hang is None else hang)
+    return _join_pieces(pieces, width, _find_hang(line, width) if hang is None else hang)
 
 
-def _join(pieces: Iterable[str], width: int, hang: int = 0) -> list[str]:
+def _join_pieces(pieces: Iterable[str], width: int, hang: int = 0) -> list[str]:
     blanks = " " * hang
     parts, part = [], ""
     for piece in pieces:
@@ -56,7 +56,7 @@ def _join(pieces: Iterable[str], width: int, hang: int = 0) -> list[str]:
     return [*parts, part]
 
 
-def _cut(text: str) -> list[str]:
+def _cut_words(text: str) -> list[str]:
     """Split a text where a column may fold it: at blanks, and long paths after a slash."""
     words = re.findall(r" *[^ ]+", text)
     return [part for word in words for part in (_split_path(word) if len(word) > _LONG else [word])]
@@ -93,12 +93,12 @@ def render_table(
             return [
                 line
                 for lines, row in zip(laid_out, table, strict=True)
-                for line in _append(lines, row[-1], padded, indent, width)
+                for line in _append_last(lines, row[-1], padded, indent, width)
             ]
     return [line for lines in lay_out(table, indent, width=width, right=right) for line in lines]
 
 
-def _append(lines: list[str], last: str, widths: Sequence[int], indent: int, width: int) -> list[str]:
+def _append_last(lines: list[str], last: str, widths: Sequence[int], indent: int, width: int) -> list[str]:
     """Append the last column to a row's line, or put it below if there is no room."""
     column = _add_up(widths, indent) + _GAP
     if not last or column + measure(last) > width:
@@ -126,7 +126,7 @@ def lay_out(
             min(needed, _find_least(column)) for needed, column in zip(widths, zip(*table, strict=True), strict=True)
         ]
         kept = first or next((n for n in range(kept, 1, -1) if _add_up(least[:n], indent) <= width), 1)
-        widths = _shrink(widths[:kept], least, width - indent)
+        widths = _shrink_columns(widths[:kept], least, width - indent)
     below = indent + sum(widths[:-1]) + _GAP * (kept - 1)
     below = below if kept > 1 and width is not None and below <= width // 2 else indent + _BELOW
     laid_out = []
@@ -143,10 +143,10 @@ def _add_up(widths: Sequence[int], indent: int) -> int:
 
 
 def _find_least(column: Iterable[str]) -> int:
-    return max(_NARROWEST, *(measure(part.strip()) for text in column for part in _cut(text) or [""]))
+    return max(_NARROWEST, *(measure(part.strip()) for text in column for part in _cut_words(text) or [""]))
 
 
-def _shrink(widths: Sequence[int], least: Sequence[int], room: int) -> list[int]:
+def _shrink_columns(widths: Sequence[int], least: Sequence[int], room: int) -> list[int]:
     """Shrink the widest columns."""
     shrunk = list(widths)
     while _add_up(shrunk, 0) > room:
@@ -161,7 +161,7 @@ def _fold_row(
     row: Sequence[str], widths: Sequence[int], indent: int, right: Collection[int], *, is_folded: bool
 ) -> list[str]:
     cells = [
-        _join(_cut(text), width) if is_folded and measure(text) > width else [text]
+        _join_pieces(_cut_words(text), width) if is_folded and measure(text) > width else [text]
         for text, width in zip(row, widths, strict=True)
     ]
     lines = []

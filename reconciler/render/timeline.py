@@ -57,18 +57,18 @@ def render_blame_text(cell: Cell, steps: Sequence[TimelineStep], paint: Paint = 
         change = f"{step.change:+.1%}" if step.change is not None else "?"
         values = f"{step.before.value} → {step.after.value} {step.after.unit}".strip()
         lines.append(f"  {step.after.started[:16].replace('T', ' ')}  {step.after.what}  {values}  {change}".rstrip())
-        lines += render_table(map(_cause, step.causes), 4, width=paint.width, is_last_loose=True)
+        lines += render_table(map(_render_blame_row, step.causes), 4, width=paint.width, is_last_loose=True)
         if not step.causes:
             lines.append("    the same inputs and evidence, measured again")
     return "\n".join(lines if steps else [*lines, "  measured at most once: nothing to blame"])
 
 
-def _cause(cause: ChangeCause) -> list[str]:
-    by = _by(cause.by) if cause.by else "not committed" if ":" in cause.where else ""
+def _render_blame_row(cause: ChangeCause) -> list[str]:
+    by = _show_commit(cause.by) if cause.by else "not committed" if ":" in cause.where else ""
     return [cause.of, cause.name, _show_change(cause), "  ".join(filter(None, (cause.where, by)))]
 
 
-def _by(written: Written) -> str:
+def _show_commit(written: Written) -> str:
     return f"{written.commit[:7]}  {written.author}  {written.subject}"
 
 
@@ -79,10 +79,10 @@ def _show_change(cause: ChangeCause) -> str:
         gone, new = [word for word in before if word not in after], [word for word in after if word not in before]
         if gone or new:
             return f"{' '.join(map(str, gone)) or 'nothing'} → {' '.join(map(str, new)) or 'nothing'}"
-    return f"{_value(cause.name, before)} → {_value(cause.name, after)}"
+    return f"{_show_short_value(cause.name, before)} → {_show_short_value(cause.name, after)}"
 
 
-def _value(name: str, value: Any) -> str:
+def _show_short_value(name: str, value: Any) -> str:
     return "none" if value is None else shorten_value(show_value(name, value), 40)
 
 
@@ -92,34 +92,34 @@ def render_changes_text(names: tuple[str, str], changes: Sequence[CellChange], p
         if item.same:
             continue
         lines.append(str(item.cell) + {(True, False): "  removed", (False, True): "  added"}.get(item.declared, ""))
-        lines += render_table(map(_cause_at, item.causes), 2, width=paint.width)
+        lines += render_table(map(_render_change_row, item.causes), 2, width=paint.width)
         if item.before != item.after:
-            lines.append(f"  result  {_metric(item.before)} → {_metric(item.after)}")
+            lines.append(f"  result  {_show_metric(item.before)} → {_show_metric(item.after)}")
         if item.due:
             lines.append(f"  not recorded yet: {', '.join(item.due)}")
     same = sum(1 for item in changes if item.same)
     return "\n".join([*lines, f"{len(changes) - same} of {len(changes)} cells differ."])
 
 
-def _cause_at(cause: ChangeCause) -> list[str]:
+def _render_change_row(cause: ChangeCause) -> list[str]:
     return [cause.of, cause.name, _show_change(cause), cause.where]
 
 
-def _metric(metric: tuple[str, str] | None) -> str:
+def _show_metric(metric: tuple[str, str] | None) -> str:
     return " ".join(metric) if metric else "none"
 
 
 def render_comparison_text(found: ResultComparison, paint: Paint = show_plain) -> str:
     head = ["benchmark", "scenario", " → ".join(found.names), "ratio", "per accelerator", ""]
-    several = len({(_place(pair.one), _place(pair.other)) for pair in found.pairs}) > 1
+    several = len({(_show_place(pair.one), _show_place(pair.other)) for pair in found.pairs}) > 1
     rows = [
         [
-            *([" / ".join(dict.fromkeys((_place(pair.one), _place(pair.other))))] if several else []),
+            *([" / ".join(dict.fromkeys((_show_place(pair.one), _show_place(pair.other))))] if several else []),
             pair.one.cell.benchmark,
             pair.one.cell.scenario,
             _show_values(pair.one, pair.other),
-            _ratio(pair.ratio),
-            _ratio(pair.per_accelerator),
+            _show_ratio(pair.ratio),
+            _show_ratio(pair.per_accelerator),
             " → ".join(dict.fromkeys(filter(None, map(_show_details, (pair.one, pair.other))))),
         ]
         for pair in found.pairs
@@ -142,7 +142,7 @@ def _compare_curves(pair: CurvePair, names: tuple[str, str]) -> Iterator[str]:
     """Compare curves: the maximum of each, and the points of each that the other curve beats on both axes."""
     yield f"Curve {' / '.join(dict.fromkeys(pair.curves))}:"
     before, after = (show_rate(float(peak)) for peak in pair.peaks)
-    yield f"  at most {before} tokens/s → {after} tokens/s ({_ratio(pair.ratio)})"
+    yield f"  at most {before} tokens/s → {after} tokens/s ({_show_ratio(pair.ratio)})"
     for at, count in enumerate(pair.points):
         beaten = pair.beaten[at]
         which = f": {join_listing(list(map(str, beaten)), most=12)}" if beaten else ""
@@ -150,7 +150,7 @@ def _compare_curves(pair: CurvePair, names: tuple[str, str]) -> Iterator[str]:
         yield f"  {names[1 - at]} beats {len(beaten)} of {best}{which}"
 
 
-def _place(side: Side) -> str:
+def _show_place(side: Side) -> str:
     return f"{side.cell.division}/{side.cell.system}"
 
 
@@ -171,7 +171,7 @@ def _show_details(side: Side) -> str:
     return ", ".join(texts)
 
 
-def _ratio(ratio: float | None) -> str:
+def _show_ratio(ratio: float | None) -> str:
     return "-" if ratio is None else f"{ratio:.3f}"
 
 
@@ -193,7 +193,7 @@ def plot_text(points: Sequence[Point], unit: str, width: int | None = None) -> s
     return "\n".join([*lines, f"{'':>{width}} +-{'-' * (2 * len(shown))}  {unit}, oldest to newest"])
 
 
-def _side(side: Side) -> dict[str, Any]:
+def _render_side(side: Side) -> dict[str, Any]:
     return {**convert_plain_value(side), "headroom": convert_number(side.headroom)}
 
 
@@ -201,8 +201,8 @@ def report_comparison(found: ResultComparison) -> dict[str, Any]:
     """Return the comparison for ``--json`` and for the page."""
     pairs = [
         {
-            "one": _side(pair.one),
-            "other": _side(pair.other),
+            "one": _render_side(pair.one),
+            "other": _render_side(pair.other),
             "ratio": pair.ratio,
             "per_accelerator": pair.per_accelerator,
         }

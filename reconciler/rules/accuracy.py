@@ -141,11 +141,11 @@ def parse_accuracy(text: str, metrics: Iterable[str], file: str = "accuracy.txt"
     unknown = [name for name in names if name not in METRIC_LINES]
     if unknown:
         raise ValueError(f"no line shape for metric {', '.join(unknown)}")
-    return AccuracyReport(file, *_parse(text, names))
+    return AccuracyReport(file, *_parse_text(text, names))
 
 
 @lru_cache(maxsize=32)  # every rule of a cell calls this, and variants of a benchmark have the same texts
-def _parse(text: str, names: tuple[str, ...]) -> tuple[Mapping[str, tuple[Measured, ...]], str, int]:
+def _parse_text(text: str, names: tuple[str, ...]) -> tuple[Mapping[str, tuple[Measured, ...]], str, int]:
     """Parse the named metrics, the hash and its line."""
     found: dict[str, list[Measured]] = {name: [] for name in names}
     for name in names:
@@ -192,7 +192,7 @@ def check_bars(report: AccuracyReport, bars: Iterable[Bar]) -> tuple[BarCheck, .
     """Compare each metric with its bar, including both ends; the worst of several stated values counts. As in the
     official checkers, metrics with only an upper limit may be absent, because some scorers do not count tokens."""
     found = ((report.metrics.get(bar.metric, ()), bar) for bar in bars)
-    return tuple(_check(values, bar) for values, bar in found if values or bar.least is not None)
+    return tuple(_check_bar(values, bar) for values, bar in found if values or bar.least is not None)
 
 
 class Impossible(Struct, frozen=True):
@@ -239,7 +239,7 @@ def _find_miscounted(found: re.Match[str], samples: int) -> Iterator[str]:
         yield f"it counts {total} samples, and the run answered {samples}"
 
 
-def _check(values: tuple[Measured, ...], bar: Bar) -> BarCheck:
+def _check_bar(values: tuple[Measured, ...], bar: Bar) -> BarCheck:
     if not values:
         return BarCheck(bar, None, 0, met=False)
     failing = [item for item in values if not bar.admits(item.value)]

@@ -117,18 +117,18 @@ class BenchmarkFiles(Struct, frozen=True, kw_only=True):
 @cache
 def load_benchmark_files() -> Mapping[str, BenchmarkFiles]:
     """Load the files of each benchmark by its first name, in name order."""
-    found = filter(None, (_load(code) for code in load_benchmark_facts()))
+    found = filter(None, (_load_files(code) for code in load_benchmark_facts()))
     return {item.name: item for item in sorted(found, key=lambda item: item.name)}
 
 
 def find_benchmark_files(*names: str) -> BenchmarkFiles | None:
     """Find a benchmark by any of its names or its code name; the first known one of ``names`` wins."""
     known = filter(None, map(find_benchmark_facts, names))
-    return next(filter(None, (_load(facts.code) for facts in known)), None)
+    return next(filter(None, (_load_files(facts.code) for facts in known)), None)
 
 
 @cache
-def _load(code: str) -> BenchmarkFiles | None:
+def _load_files(code: str) -> BenchmarkFiles | None:
     path, facts = _FOLDER / code / _FILE, find_benchmark_facts(code)
     if facts is None or not path.is_file():
         return None

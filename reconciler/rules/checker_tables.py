@@ -142,7 +142,7 @@ def _evaluate(node: ast.expr, known: Mapping[str, Any]) -> Any:
         case ast.UnaryOp(op=ast.USub(), operand=below) if isinstance(cell := _evaluate(below, known), Constant):
             return Constant(-cell.value, node.lineno) if _is_number(cell.value) else unread
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
-            return _compute(_OPERATORS[type(op)], _evaluate(left, known), _evaluate(right, known)) or unread
+            return _apply_operator(_OPERATORS[type(op)], _evaluate(left, known), _evaluate(right, known)) or unread
         case ast.List(elts=items) | ast.Tuple(elts=items):
             cells = [_evaluate(item, known) for item in items]
             if all(isinstance(cell, Constant) and not cell.unread for cell in cells):
@@ -167,7 +167,7 @@ def _evaluate_dictionary(
     return table
 
 
-def _compute(operate: Callable[[Any, Any], Any], left: Any, right: Any) -> Constant | None:
+def _apply_operator(operate: Callable[[Any, Any], Any], left: Any, right: Any) -> Constant | None:
     if not (isinstance(left, Constant) and isinstance(right, Constant)):
         return None
     joined = operate is operator.add and isinstance(left.value, tuple) and isinstance(right.value, tuple)

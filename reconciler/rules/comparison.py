@@ -34,10 +34,10 @@ def find_stated(ruleset: Ruleset) -> Iterator[tuple[RulePlace, RuledValue]]:
         for name, ruled in fields.items():
             yield RulePlace("", scenario, name), ruled
     for benchmark in ruleset.benchmarks.values():
-        yield from _of_benchmark(benchmark)
+        yield from _list_stated(benchmark)
 
 
-def _of_benchmark(rules: BenchmarkRules) -> Iterator[tuple[RulePlace, RuledValue]]:
+def _list_stated(rules: BenchmarkRules) -> Iterator[tuple[RulePlace, RuledValue]]:
     yield RulePlace(rules.name, "", CATEGORIES), rules.tables_ruled
     for scenario, levels in rules.levels.items():
         for name, ruled in levels[0].items():
@@ -77,10 +77,10 @@ class Conflict(Struct, frozen=True):
 
 def find_conflicts(ruleset: Ruleset) -> tuple[Conflict, ...]:
     """Return every value on which sources differ, in the order of the round."""
-    return tuple(Conflict(p, _statements(r)) for p, r in find_stated(ruleset) if r.overruled or r.ignored)
+    return tuple(Conflict(p, _list_statements(r)) for p, r in find_stated(ruleset) if r.overruled or r.ignored)
 
 
-def _statements(ruled: RuledValue) -> tuple[Statement, ...]:
+def _list_statements(ruled: RuledValue) -> tuple[Statement, ...]:
     why = "the strictest" if ruled.overruled else "the others are set aside"
     grouped: dict[str, tuple[list[str], Any, str]] = {}
     for source, value in ruled.overruled:
@@ -120,7 +120,7 @@ def diff_rounds(before: Ruleset, after: Ruleset) -> RoundsDiff:
     places = {RulePlace("", "", LAYOUT), *(place for ruleset in (before, after) for place, _ in find_stated(ruleset))}
     changes = [
         RuleChange(place, *values)
-        for place in sorted(places, key=_order)
+        for place in sorted(places, key=_order_place)
         if place.benchmark in common
         and (values := (read_value_at(before, place), read_value_at(after, place)))[0] != values[1]
     ]
@@ -133,5 +133,5 @@ def diff_rounds(before: Ruleset, after: Ruleset) -> RoundsDiff:
     )
 
 
-def _order(place: RulePlace) -> tuple[str, str, str]:
+def _order_place(place: RulePlace) -> tuple[str, str, str]:
     return place.benchmark, place.scenario, place.name

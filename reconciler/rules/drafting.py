@@ -105,7 +105,7 @@ def draft_round(round_name: str, base: Ruleset, checkers: Sequence[CheckerTables
                         Decimal(str(cell.value))  # sources are compared as decimals
                     if not cell.unread:
                         where = f"{checker.file}:{cell.line}"
-                        _state(statements, place, checker.source, Said(_exact(cell.value), where))
+                        _add_statement(statements, place, checker.source, Said(_convert_exact(cell.value), where))
             except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
                 unread.append(f"{checker.file}: {table}: unknown format")
         unread += [f"{checker.file}:{cell.line}: {at}: {cell.unread}" for at, cell in checker.list_unread(round_name)]
@@ -139,17 +139,17 @@ def _is_of_metric(place: RulePlace, other: RulePlace) -> bool:
     return place.benchmark == other.benchmark and place.name.split(".")[1] == other.name.split(".")[1]
 
 
-def _state(statements: Statements, place: RulePlace, source: str, said: Said) -> None:
+def _add_statement(statements: Statements, place: RulePlace, source: str, said: Said) -> None:
     statements.setdefault(place, {}).setdefault(source, said)
 
 
-def _exact(value: Any) -> Any:
+def _convert_exact(value: Any) -> Any:
     """Return the value as round files write it, without decimals that could be read as floats."""
     if isinstance(value, Decimal):
         return show_decimal(value)
     if isinstance(value, Mapping):
-        return {key: _exact(item) for key, item in value.items()}
-    return tuple(_exact(item) for item in value) if isinstance(value, tuple) else value
+        return {key: _convert_exact(item) for key, item in value.items()}
+    return tuple(_convert_exact(item) for item in value) if isinstance(value, tuple) else value
 
 
 # Values in a checker's tables.
@@ -184,7 +184,7 @@ def _read_checker(
 
 
 def _read_changes(table: Table, benchmark: str) -> Iterator[Reading]:
-    for metric, cell in _cells(table, benchmark):
+    for metric, cell in _list_cells(table, benchmark):
         name = f"tests.TEST01.limits.most_accuracy_change_{metric}"
         yield RulePlace(benchmark, "", name), Constant(show_decimal(Decimal(cell.value)), cell.line)
 
@@ -205,7 +205,7 @@ def _read_limits(checker: CheckerTables, benchmark: str) -> Iterator[Reading]:
     for scenario, limits in checker.find("LLM_LATENCY_LIMITS", benchmark).items():
         for name, cell in limits.items():
             yield RulePlace(benchmark, scenario, f"most_{name}_latency"), cell
-    for scenario, cell in _cells(checker.find("OFFLINE_MIN_SPQ_SINCE_V4"), benchmark):
+    for scenario, cell in _list_cells(checker.find("OFFLINE_MIN_SPQ_SINCE_V4"), benchmark):
         yield RulePlace(benchmark, scenario or "Offline", "least_samples_per_query"), cell
 
 
@@ -219,7 +219,7 @@ def _read_general(checker: CheckerTables, round_name: str, base: Ruleset) -> Ite
     for name, cell in checker.find_model_table(round_name, "seeds").items():
         yield RulePlace("", "", name), cell
     for name, cell in checker.find_model_table(round_name, "test05_seeds").items():
-        if (place := _place_general(base, f"test05_{name}")) is not None:
+        if (place := _find_general_place(base, f"test05_{name}")) is not None:
             yield place, cell
     for constant, name in _GENERAL.items():
         if (cell := checker.find_cell(constant)) is not None:
@@ -312,7 +312,7 @@ def _read_categories(checker: CheckerTables, round_name: str, benchmark: str) ->
         yield RulePlace(benchmark, "", CATEGORIES), Constant(tables, min(lines))
 
 
-def _cells(table: Table, benchmark: str) -> list[tuple[str, Constant]]:
+def _list_cells(table: Table, benchmark: str) -> list[tuple[str, Constant]]:
     """Return the entries below a benchmark by name, under "" if it has a single value."""
     found = table.get(benchmark, {})
     below = {"": found} if isinstance(found, Constant) else found
@@ -322,13 +322,13 @@ def _cells(table: Table, benchmark: str) -> list[tuple[str, Constant]]:
 def _read_cells(table: Table, benchmark: str, rule: str) -> Iterator[Reading]:
     """Yield a single value, or one per scenario."""
     joined = rule == "exact_accuracy_sample_count"
-    for scenario, cell in (_join_scenarios if joined else _cells)(table, benchmark):
+    for scenario, cell in (_join_scenarios if joined else _list_cells)(table, benchmark):
         yield RulePlace(benchmark, scenario, rule), cell
 
 
 def _join_scenarios(table: Table, benchmark: str) -> list[tuple[str, Constant]]:
     """Use the most frequent value of the scenarios as the benchmark's value."""
-    cells = _cells(table, benchmark)
+    cells = _list_cells(table, benchmark)
     values = [cell.value for name, cell in cells if name]
     common = max(values, key=values.count, default=None)
     return [("" if cell.value == common else scenario, cell) for scenario, cell in cells]
@@ -358,7 +358,7 @@ def _read_metrics(checker: CheckerTables, round_name: str, benchmark: str) -> It
 # Values in mlperf.conf.
 
 
-def _place_general(base: Ruleset, key: str) -> RulePlace | None:
+def _find_general_place(base: Ruleset, key: str) -> RulePlace | None:
     """Return the place of a seed or of a key that is not a setting of user.conf, including TEST05's seeds if the
     previous round has the test."""
     if key in (*keys.SEEDS, "infer_token_latencies", "token_latency_scaling_factor"):
@@ -388,7 +388,7 @@ def _read_conf(statements: Statements, conf: UserConf, base: Ruleset, named: Seq
             (s for s in (find_settings(scenario) if scenario != "*" else SETTINGS) if s.conf_key == key), None
         )
         value = read_conf_value(setting, line) if setting is not None else line.integer
-        general = _place_general(base, key) if setting is None else RulePlace("", "", setting.name)
+        general = _find_general_place(base, key) if setting is None else RulePlace("", "", setting.name)
         if general is None:
             yield f"{where}: {full}: not a value of a round"
             continue
@@ -396,20 +396,20 @@ def _read_conf(statements: Statements, conf: UserConf, base: Ruleset, named: Seq
         if rule == "infer_token_latencies":
             value = bool(value)
         if model == "*":
-            _state(statements, RulePlace("", scenario.replace("*", ""), rule), _CONF, Said(value, where))
+            _add_statement(statements, RulePlace("", scenario.replace("*", ""), rule), _CONF, Said(value, where))
         elif model not in owners:
             strangers.setdefault(model, []).append(str(line.line))
         for benchmark, of_key in owners.get(model, ()):
             place = RulePlace(benchmark, of_key or scenario.replace("*", ""), rule)
-            _state(statements, RulePlace(benchmark, of_key, "model_key"), _CONF, Said(model, where))
-            _state(statements, place, _CONF, Said(value, where))
+            _add_statement(statements, RulePlace(benchmark, of_key, "model_key"), _CONF, Said(model, where))
+            _add_statement(statements, place, _CONF, Said(value, where))
             if rule in ("ttft_latency", "tpot_latency"):
                 most = RulePlace(place.benchmark, place.scenario, f"most_{rule}")
-                _state(statements, most, _CONF, Said(value, where))
+                _add_statement(statements, most, _CONF, Said(value, where))
     if "Interactive" not in base.scenarios and any(place.scenario == "Interactive" for place in statements):
         of_server = [place for place in statements if (place.benchmark, place.scenario) == ("", "Server")]
         for place in (place for place in of_server if _CONF in statements[place]):
-            _state(statements, RulePlace("", "Interactive", place.name), _CONF, statements[place][_CONF])
+            _add_statement(statements, RulePlace("", "Interactive", place.name), _CONF, statements[place][_CONF])
     for model, numbers in strangers.items():
         yield f"{_CONF}:{','.join(numbers)}: {model}: not a benchmark of the round"
 
@@ -435,7 +435,7 @@ def _complete_new(statements: Statements, base: Ruleset, named: Sequence[str]) -
         source = next((said[_CONF] for said in own.values() if _CONF in said), None)
         equal = own.get(RulePlace(benchmark, "", "sample_concatenate_permutation"), {}).get(_CONF)
         if equal is not None and equal.value:
-            _state(statements, RulePlace(benchmark, "", "exact_sample_concatenate_permutation"), _CONF, equal)
+            _add_statement(statements, RulePlace(benchmark, "", "exact_sample_concatenate_permutation"), _CONF, equal)
         for scenario, demand, setting in (
             ("", "least_performance_sample_count", keys.PERFORMANCE_SAMPLE_COUNT),
             ("Offline", "least_samples_per_query", keys.MIN_QUERY_COUNT),
@@ -445,7 +445,7 @@ def _complete_new(statements: Statements, base: Ruleset, named: Sequence[str]) -
                 statements[place] = dict([next(iter(asked.items()))])
         if source is None:
             said = Said(benchmark, f"{_TODO}: {_CONF} has no name for it")
-            _state(statements, RulePlace(benchmark, "", "model_key"), "loadgen", said)
+            _add_statement(statements, RulePlace(benchmark, "", "model_key"), "loadgen", said)
 
 
 def _leave_out_tests(statements: Statements, base: Ruleset) -> list[str]:
@@ -559,10 +559,10 @@ def render_draft(draft: Draft) -> str:
         lines += ["removed:", *map(_render_removed, draft.removed.items())]
     document: dict[str, Any] = {}
     for place, said in draft.changed.items():
-        _insert(document, draft, place, said)
+        _insert_value(document, draft, place, said)
     for name in ("general", "scenarios", "benchmarks", *sorted(set(document) - {"general", "scenarios", "benchmarks"})):
         if name in document:
-            lines += ["", *_render(name, document[name], 0)]
+            lines += ["", *_render_node(name, document[name], 0)]
     body = "\n".join(lines) + "\n"
     try:
         stale = list(describe_stale(diff_rounds(draft.base, load_draft(draft.round, body))))
@@ -571,16 +571,16 @@ def render_draft(draft: Draft) -> str:
     head = [
         f"# A draft of round {draft.round}: the values of its checker and mlperf.conf that differ from round {base}.",
         f"# {_TODO} marks values that were not read or need a decision.",
-        *_comment(f"{_TODO}, not read", _NEVER_READ),
-        *_comment(f"{_TODO}, not in any source", draft.missing),
-        *_comment("not understood", draft.unread),
-        *_comment(f"copied from {base}, since these sources no longer state it", map(str, draft.kept)),
-        *_comment(f"stale if a submission to {base} moves to {draft.round}", stale),
+        *_render_comment(f"{_TODO}, not read", _NEVER_READ),
+        *_render_comment(f"{_TODO}, not in any source", draft.missing),
+        *_render_comment("not understood", draft.unread),
+        *_render_comment(f"copied from {base}, since these sources no longer state it", map(str, draft.kept)),
+        *_render_comment(f"stale if a submission to {base} moves to {draft.round}", stale),
     ]
     return "\n".join(head) + "\n" + body
 
 
-def _comment(title: str, items: Any) -> list[str]:
+def _render_comment(title: str, items: Any) -> list[str]:
     listed = [f"#   {item}" for item in items]
     return ["#", f"# {title[0].upper()}{title[1:]}:", *listed] if listed else []
 
@@ -595,7 +595,7 @@ class _Leaf(Struct, frozen=True):
     comment: str
 
 
-def _insert(document: dict[str, Any], draft: Draft, place: RulePlace, said: Mapping[str, Said]) -> None:
+def _insert_value(document: dict[str, Any], draft: Draft, place: RulePlace, said: Mapping[str, Said]) -> None:
     sections = draft.base.sections
     dotted = place.name.split(".") if place.name.startswith(("accuracy.", "tests.")) else [place.name]
     if not place.benchmark and not place.scenario and place.name in (*sections, "endpoints"):
@@ -638,26 +638,26 @@ def _make_leaf(draft: Draft, place: RulePlace, said: Mapping[str, Said]) -> _Lea
         parts |= {"ignored": others, "because": f"{_TODO}: why the first source counts"}
     if place.name == CATEGORIES and "one_of" in str(first):
         comments.append(f"{_TODO}: one_of comes from the checker's code")
-    return _Leaf(_write(parts), "; ".join(comments))
+    return _Leaf(_write_yaml(parts), "; ".join(comments))
 
 
-def _render(name: str, node: Any, depth: int) -> Iterator[str]:
+def _render_node(name: str, node: Any, depth: int) -> Iterator[str]:
     indent = "  " * depth
     if isinstance(node, _Leaf):
-        yield f"{indent}{_write(name)}: {node.text}  # {node.comment}"
+        yield f"{indent}{_write_yaml(name)}: {node.text}  # {node.comment}"
         return
-    yield f"{indent}{_write(name)}:"
+    yield f"{indent}{_write_yaml(name)}:"
     first = (CATEGORIES, "general")
     for key in sorted(node, key=lambda key: first.index(key) if key in first else len(first)):
-        yield from _render(key, node[key], depth + 1)
+        yield from _render_node(key, node[key], depth + 1)
 
 
-def _write(value: Any) -> str:
+def _write_yaml(value: Any) -> str:
     """Return the value as YAML on one line."""
     if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{_write(key)}: {_write(item)}' for key, item in value.items())}}}"
+        return f"{{{', '.join(f'{_write_yaml(key)}: {_write_yaml(item)}' for key, item in value.items())}}}"
     if isinstance(value, tuple | list):
-        return f"[{', '.join(map(_write, value))}]"
+        return f"[{', '.join(map(_write_yaml, value))}]"
     plain = isinstance(value, str) and re.fullmatch(r"[A-Za-z][\w./+-]*(?: [\w+-]+)*", value)
     return value if plain and value not in _WORDS else json.dumps(value)
 

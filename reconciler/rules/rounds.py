@@ -60,29 +60,29 @@ _DEMANDS = (
 
 def check_form(document: Any) -> None:
     """Raise RoundFileError for the first section or group that is unknown, misplaced or missing."""
-    _check_names("", _mapping("", document), (*_SECTIONS, *_CHAINING), "section")
+    _check_names("", _require_mapping("", document), (*_SECTIONS, *_CHAINING), "section")
     for name in ("round", "layout", "general", "benchmarks", *_REQUIRED):
         if name not in document:
             raise RoundFileError(name, "this section is missing", fix=f"add it, or `extends` a round that has {name}")
     _check_scenarios("scenarios", document.get("scenarios", {}))
     for section in ("benchmarks", "earlier"):
-        for name, entry in _mapping(section, document.get(section, {})).items():
+        for name, entry in _require_mapping(section, document.get(section, {})).items():
             where = f"{section}.{name}"
-            _check_names(where, _mapping(where, entry), _BENCHMARK, "part")
+            _check_names(where, _require_mapping(where, entry), _BENCHMARK, "part")
             _check_scenarios(f"{where}.scenarios", entry.get("scenarios", {}))
 
 
 def check_divisions(divisions: Any) -> None:
     """Check the names of the divisions, and of the demands that bind each."""
-    _check_names("divisions", _mapping("divisions", divisions), DIVISIONS, "division")
+    _check_names("divisions", _require_mapping("divisions", divisions), DIVISIONS, "division")
     for division, demands in divisions.items():
-        _check_names(f"divisions.{division}", _mapping(f"divisions.{division}", demands), _DEMANDS, "demand")
+        _check_names(f"divisions.{division}", _require_mapping(f"divisions.{division}", demands), _DEMANDS, "demand")
 
 
 def make_tables(where: str, categories: Any) -> dict[str, ScenarioTable]:
     """Return the scenarios that may be entered, by category as written."""
     tables = {}
-    for category, entry in _mapping(where, categories).items():
+    for category, entry in _require_mapping(where, categories).items():
         below = f"{where}.{category}"
         _check_names(where, [part.strip() for part in category.split(",")], _CATEGORIES, "category")
         table = make_value(below, ScenarioTable, entry or {})
@@ -111,7 +111,7 @@ def _is_struct(of: Any) -> bool:
 def make_value(where: str, of: type[_T], entry: Any) -> _T:
     """Create a struct from a mapping; its keys are the field names."""
     known = _list_fields(of)
-    _check_names(where, _mapping(where, entry), [item.name for item in known], "key")
+    _check_names(where, _require_mapping(where, entry), [item.name for item in known], "key")
     for item in known:
         if item.required and item.name not in entry:
             raise RoundFileError(where, f"the key {item.name} is missing", fix=f"add {item.name}")
@@ -133,7 +133,7 @@ def check_place(where: str, names: Iterable[str]) -> None:
 
 
 def _check_scenarios(where: str, groups: Any) -> None:
-    _check_names(where, _mapping(where, groups), SCENARIOS, "scenario")
+    _check_names(where, _require_mapping(where, groups), SCENARIOS, "scenario")
 
 
 def _check_names(where: str, names: Iterable[Any], known: Collection[str], what: str) -> None:
@@ -150,7 +150,7 @@ def refuse_name(where: str, unknown: str, known: Collection[str], what: str) -> 
     raise RoundFileError(f"{where}.{unknown}".lstrip("."), f"unknown {what}", fix=fix)
 
 
-def _mapping(where: str, value: Any) -> Mapping[str, Any]:
+def _require_mapping(where: str, value: Any) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise RoundFileError(where, "a mapping is expected here", fix="see the newest round file")
     return value
@@ -208,7 +208,7 @@ def read_round(name: str, read: Callable[[str], bytes]) -> Ruleset:
                 "round", f"the file states {ruleset.round}", fix=f"rename it to {name}, the name of its file"
             )
     except RoundFileError as error:
-        raise error if error.at else _locate(error, files) from error
+        raise error if error.at else _locate_error(error, files) from error
     return ruleset
 
 
@@ -217,7 +217,7 @@ def _join_files(name: str, read: Callable[[str], bytes], files: dict[str, bytes]
     first."""
     files[name] = read(name)
     try:
-        own = _load(files[name])
+        own = _load_yaml(files[name])
     except MarkedYAMLError as error:
         at = f"{name}.yaml:{error.problem_mark.line + 1}"
         raise RoundFileError("", f"not YAML: {error.problem}", at=at) from error
@@ -227,15 +227,15 @@ def _join_files(name: str, read: Callable[[str], bytes], files: dict[str, bytes]
     try:
         return extend_round(base, own)
     except RoundFileError as error:
-        raise _locate(error, {name: files[name]}) from error
+        raise _locate_error(error, {name: files[name]}) from error
 
 
 @functools.lru_cache(maxsize=16)  # newer rounds extend older ones, so these are read often
-def _load(data: bytes) -> Any:
+def _load_yaml(data: bytes) -> Any:
     return YAML(typ="safe").load(data)
 
 
-def _locate(error: RoundFileError, files: Mapping[str, bytes]) -> RoundFileError:
+def _locate_error(error: RoundFileError, files: Mapping[str, bytes]) -> RoundFileError:
     """Add the line of the error's place, in the newest of the files that contains it."""
     found = {name: _find_line(YAML(typ="safe", pure=True).compose(data), error.place) for name, data in files.items()}
     name = max(found, key=lambda name: found[name][0])
@@ -268,14 +268,14 @@ def extend_round(base: Mapping[str, Any], own: Mapping[str, Any]) -> Mapping[str
     ``removed`` lists places of ``base`` as paths with slashes. Raises RoundFileError if one does not exist.
     """
     later = order_round(base.get("round")) > order_round(own.get("round"))
-    kept = _without_stated(base, own) if later else base
+    kept = _drop_stated(base, own) if later else base
     for path in own.get("removed", ()):
-        without = _without(kept, path.split("/"), path)
+        without = _remove_path(kept, path.split("/"), path)
         kept = without if later else _keep_as_earlier(without, base, path)
     return merge_fields(kept, {key: value for key, value in own.items() if key not in ("extends", "removed")})
 
 
-def _without_stated(base: Mapping[str, Any], own: Mapping[str, Any]) -> Mapping[str, Any]:
+def _drop_stated(base: Mapping[str, Any], own: Mapping[str, Any]) -> Mapping[str, Any]:
     """Drop those earlier benchmarks of the later round that this round states itself."""
     earlier = {name: entry for name, entry in base.get("earlier", {}).items() if name not in own.get("benchmarks", {})}
     return {**base, "earlier": earlier} if "earlier" in base else base
@@ -290,25 +290,25 @@ def _keep_as_earlier(kept: Mapping[str, Any], base: Mapping[str, Any], path: str
     return {**kept, "earlier": {**kept.get("earlier", {}), name: base["benchmarks"][name]}}
 
 
-def _without(group: Mapping[str, Any], parts: list[str], path: str) -> dict[str, Any]:
+def _remove_path(group: Mapping[str, Any], parts: list[str], path: str) -> dict[str, Any]:
     head, *rest = parts
     if head not in group:
         raise RoundFileError("removed", f"unknown path {path}", fix="use a path of the extended round, with slashes")
     if not rest:
         return {key: value for key, value in group.items() if key != head}
-    return {**group, head: _without(group[head], rest, path)}
+    return {**group, head: _remove_path(group[head], rest, path)}
 
 
 def parse_ruleset(document: Mapping[str, Any]) -> Ruleset:
     """Parse a round file's document. Raises RoundFileError with the place of the problem."""
     check_form(document)
-    name, scenarios = document["round"], _levels(document.get("scenarios", {}), "scenarios")
+    name, scenarios = document["round"], _parse_levels(document.get("scenarios", {}), "scenarios")
     general = parse_fields(document["general"], "general")
     sections = {name: parse_ruled_value(name, document[name]) for name in SECTIONS if name in document}
     check_divisions(sections["divisions"].value)
     stated = {**document.get("earlier", {}), **document["benchmarks"]}
-    entries = {benchmark: _entry(stated, benchmark, ()) for benchmark in stated}
-    rules = {benchmark: _benchmark(benchmark, name, entry, scenarios, general) for benchmark, entry in entries.items()}
+    entries = {benchmark: _resolve_entry(stated, benchmark, ()) for benchmark in stated}
+    rules = {own: _make_benchmark(own, name, entry, scenarios, general) for own, entry in entries.items()}
     ruleset = Ruleset(
         round=name,
         layout=document["layout"],
@@ -338,7 +338,7 @@ def _check_tests(rules: BenchmarkRules, own: Collection[str]) -> None:
             raise RoundFileError(where, f"no module judges {test}", fix=fix)
 
 
-def _entry(benchmarks: Mapping[str, Any], name: str, through: tuple[str, ...]) -> Mapping[str, Any]:
+def _resolve_entry(benchmarks: Mapping[str, Any], name: str, through: tuple[str, ...]) -> Mapping[str, Any]:
     """Apply a benchmark's entry on top of the benchmark that it is ``like``."""
     if name in through or name not in benchmarks:
         chain = " is like ".join((*through, name))
@@ -350,7 +350,7 @@ def _entry(benchmarks: Mapping[str, Any], name: str, through: tuple[str, ...]) -
     if "like" not in entry:
         return entry
     own = {key: value for key, value in entry.items() if key != "like"}
-    return merge_fields(_entry(benchmarks, entry["like"], (*through, name)), own)
+    return merge_fields(_resolve_entry(benchmarks, entry["like"], (*through, name)), own)
 
 
 def merge_fields(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
@@ -365,7 +365,7 @@ def merge_fields(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, A
     return result
 
 
-def _benchmark(
+def _make_benchmark(
     name: str, round_name: str, entry: Mapping[str, Any], scenarios: Mapping[str, Fields], general: Fields
 ) -> BenchmarkRules:
     where = f"benchmarks.{name}"
@@ -373,7 +373,7 @@ def _benchmark(
         raise RoundFileError(where, "it has no categories", fix="list the allowed scenarios of each category")
     tables = parse_ruled_value("categories", entry["categories"], where)
     own = parse_fields(entry.get("general", {}), f"{where}.general")
-    special = _levels(entry.get("scenarios", {}), f"{where}.scenarios")
+    special = _parse_levels(entry.get("scenarios", {}), f"{where}.scenarios")
     levels: dict[str, tuple[Fields, ...]] = {"": (own, general)}
     for scenario in {**scenarios, **special}:
         levels[scenario] = (special.get(scenario, {}), own, scenarios.get(scenario, {}), general)
@@ -389,7 +389,7 @@ def _benchmark(
     )
 
 
-def _levels(groups: Mapping[str, Mapping[str, Any]], where: str) -> dict[str, Fields]:
+def _parse_levels(groups: Mapping[str, Mapping[str, Any]], where: str) -> dict[str, Fields]:
     found = {name: parse_fields(group, f"{where}.{name}") for name, group in groups.items()}
     for name, group in found.items():
         check_place(f"{where}.{name}", group)
@@ -398,19 +398,19 @@ def _levels(groups: Mapping[str, Mapping[str, Any]], where: str) -> dict[str, Fi
 
 def parse_fields(group: Mapping[str, Any], where: str) -> Fields:
     """Parse a group of ruled values by their dotted names."""
-    found = dict(_flat(group, "", where))
+    found = dict(_flatten_fields(group, "", where))
     if unknown := next((name for name in found if not is_field(name)), None):
         refuse_name(where, unknown, FIELDS, "field")
     return {name: parse_ruled_value(name, entry, where) for name, entry in found.items()}
 
 
-def _flat(group: Mapping[str, Any], prefix: str, where: str) -> Iterator[tuple[str, Any]]:
+def _flatten_fields(group: Mapping[str, Any], prefix: str, where: str) -> Iterator[tuple[str, Any]]:
     for key, entry in group.items():
         name = f"{prefix}{key}"
         if not isinstance(entry, Mapping):
             fix = f"write {{SOURCE: value}}; known sources: {', '.join(SOURCES)}"
             raise RoundFileError(f"{where}.{name}", "a mapping of sources to values is expected", fix=fix)
         if name.partition(".")[0] in GROUPS and not is_field(name):
-            yield from _flat(entry, f"{name}.", where)
+            yield from _flatten_fields(entry, f"{name}.", where)
         else:
             yield name, entry

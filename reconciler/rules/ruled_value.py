@@ -110,8 +110,8 @@ def parse_ruled_value(name: str, entry: Mapping[str, Any], where: str = "") -> R
     under ``ignored`` with a reason under ``because``.
     """
     where = f"{where}.{name}" if where else name
-    options = _options(entry, where)
-    ignored = _ignored(entry, where)
+    options = _list_options(entry, where)
+    ignored = _parse_ignored(entry, where)
     if len(options) == 1:
         return RuledValue(options[0][1], options[0][0], (), ignored)
     side = choose_strict_side(name)
@@ -123,13 +123,13 @@ def parse_ruled_value(name: str, entry: Mapping[str, Any], where: str = "") -> R
     return RuledValue(strictest[1], strictest[0], tuple(overruled), ignored)
 
 
-def _options(entry: Mapping[str, Any], where: str) -> list[tuple[tuple[str, ...], Any]]:
+def _list_options(entry: Mapping[str, Any], where: str) -> list[tuple[tuple[str, ...], Any]]:
     """Return each value with all the sources that state it."""
     options: list[tuple[tuple[str, ...], Any]] = []
     for names, stated in entry.items():
         if names in _EXEMPTION:
             continue
-        sources, value = _sources(names, where), _exact(stated, where)
+        sources, value = _parse_sources(names, where), _require_exact(stated, where)
         same = next((i for i, option in enumerate(options) if option[1] == value), None)
         if same is None:
             options.append((sources, value))
@@ -146,28 +146,28 @@ def choose_strict_side(name: str) -> str:
     return next((side for side in ("least", "most") if last == side or last.startswith(f"{side}_")), "")
 
 
-def _ignored(entry: Mapping[str, Any], where: str) -> tuple[Ignored, ...]:
+def _parse_ignored(entry: Mapping[str, Any], where: str) -> tuple[Ignored, ...]:
     named = entry.get("ignored", {})
     if bool(named) != bool(entry.get("because")):
         fix = "write both `ignored` and `because`, or neither"
         raise RoundFileError(where, "`ignored` and `because` require each other", fix=fix)
-    found = [(source, value) for keys, value in named.items() for source in _sources(keys, where)]
-    return tuple(Ignored(source, _exact(value, where), entry["because"]) for source, value in found)
+    found = [(source, value) for keys, value in named.items() for source in _parse_sources(keys, where)]
+    return tuple(Ignored(source, _require_exact(value, where), entry["because"]) for source, value in found)
 
 
-def _sources(text: str, where: str) -> tuple[str, ...]:
+def _parse_sources(text: str, where: str) -> tuple[str, ...]:
     sources = tuple(text.split("+"))
     if not set(sources) <= set(SOURCES):
         raise RoundFileError(where, f"unknown source {text!r}", fix=f"known: {', '.join(SOURCES)}")
     return sources
 
 
-def _exact(value: Any, where: str) -> Any:
+def _require_exact(value: Any, where: str) -> Any:
     """Refuse floats at any depth; convert sequences to tuples, so that a shared ruleset cannot be changed."""
     if isinstance(value, float):
         raise RoundFileError(where, f"{value!r} is not exact as a number", fix=f'write it in quotes: "{value!r}"')
     if isinstance(value, Mapping):
-        return {str(name): _exact(item, where) for name, item in value.items()}
+        return {str(name): _require_exact(item, where) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return tuple(_exact(item, where) for item in value)
+        return tuple(_require_exact(item, where) for item in value)
     return value

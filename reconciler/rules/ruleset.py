@@ -7,7 +7,7 @@ benchmark is referred to by name; both are data.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from decimal import Decimal
 from functools import cached_property
 from typing import Annotated, Any, TypeVar
@@ -91,18 +91,18 @@ class BenchmarkRules(Struct, frozen=True, dict=True):
 
         ``min_duration`` in ms, latencies in ns, percentiles and rates as decimal text; ``model_key`` is LoadGen's.
         """
-        return self._values(SETTING_FIELDS, scenario)
+        return self._read_values(SETTING_FIELDS, scenario)
 
     def list_generation_rules(self, scenario: str) -> dict[str, Value]:
         """List the rules for an answer's tokens as ``generation.<mode>.<name>``; ``both`` means either mode."""
         return {
             f"generation.{n}": v
-            for n, v in self._values(self._below("generation", scenario), scenario, "generation.").items()
+            for n, v in self._read_values(self._list_below("generation", scenario), scenario, "generation.").items()
         }
 
     def list_required_files(self, scenario: str) -> dict[str, Value]:
         """List the answers of an accuracy run that must exist as files (see ``extra_files``), for a score's key."""
-        return self._values(("accuracy_files",), scenario)
+        return self._read_values(("accuracy_files",), scenario)
 
     def seeds(self) -> dict[str, int]:
         """The three seeds that every log of the round must contain, under LoadGen's names."""
@@ -111,7 +111,7 @@ class BenchmarkRules(Struct, frozen=True, dict=True):
     def list_bars(self, scenario: str = "") -> tuple[Bar, ...]:
         """List the accuracy bars, in the order of the round file."""
         bounds: dict[str, dict[str, Decimal]] = {}
-        for name in self._below("accuracy", scenario):
+        for name in self._list_below("accuracy", scenario):
             metric, _, side = name.rpartition(".")
             bounds.setdefault(metric, {})[side] = Decimal(str(self.get_value(f"accuracy.{name}", scenario)))
         return tuple(Bar(metric, sides.get("least"), sides.get("most")) for metric, sides in bounds.items())
@@ -147,22 +147,22 @@ class BenchmarkRules(Struct, frozen=True, dict=True):
         test."""
         known: TestRules | None = self._made.get((name, scenario))
         if known is None:
-            known = self._made[name, scenario] = self._test(name, scenario)
+            known = self._made[name, scenario] = self._make_test(name, scenario)
         return known
 
-    def _test(self, name: str, scenario: str) -> TestRules:
+    def _make_test(self, name: str, scenario: str) -> TestRules:
         prefix = f"tests.{name}"
         if f"{prefix}.files" not in self.list_names(scenario):
             raise KeyError(f"round {self.round} has no test {name}")
-        settings, limits = (self._below(f"{prefix}.{group}", scenario) for group in ("settings", "limits"))
+        settings, limits = (self._list_below(f"{prefix}.{group}", scenario) for group in ("settings", "limits"))
         return TestRules(
             name=name,
             compared_with=self.get_value(f"{prefix}.compared_with", scenario),
             files=self.get_value(f"{prefix}.files", scenario),
             expected=parse_expected(self.get_value(f"{prefix}.expects", scenario)),
             performance_checks=self.get_value(f"{prefix}.performance_checks", scenario),
-            settings=self._values(settings, scenario, f"{prefix}.settings."),
-            limits=self._values(limits, scenario, f"{prefix}.limits."),
+            settings=self._read_values(settings, scenario, f"{prefix}.settings."),
+            limits=self._read_values(limits, scenario, f"{prefix}.limits."),
         )
 
     def find_presence(self, category: str, scenario: str) -> Presence:
@@ -179,12 +179,13 @@ class BenchmarkRules(Struct, frozen=True, dict=True):
         groups = (" or ".join(group) for group in table.one_of if not entered & set(group))
         return tuple(name for name in table.required if name not in entered) + tuple(groups)
 
-    def _values(self, names: tuple[str, ...], scenario: str, prefix: str = "") -> dict[str, Value]:
+    def _read_values(self, names: tuple[str, ...], scenario: str, prefix: str = "") -> dict[str, Value]:
         found = {name: self.find_ruled_value(f"{prefix}{name}", scenario) for name in names}
         return {name: Value(item.value, self.make_origin(item)) for name, item in found.items() if item is not None}
 
-    def _below(self, prefix: str, scenario: str) -> tuple[str, ...]:
-        return tuple(_rest(self.list_names(scenario), f"{prefix}."))
+    def _list_below(self, prefix: str, scenario: str) -> tuple[str, ...]:
+        start = f"{prefix}."
+        return tuple(name.removeprefix(start) for name in self.list_names(scenario) if name.startswith(start))
 
 
 class Ruleset(Struct, frozen=True):
@@ -277,7 +278,3 @@ def make_unknown_ruleset(name: str, layout: str, inferences: tuple[Inference, ..
 def normalise_category(category: str) -> str:
     """Sort a category's parts, so that ``edge,datacenter`` and ``datacenter,edge`` are equal."""
     return ",".join(sorted(part.strip() for part in category.split(",")))
-
-
-def _rest(names: tuple[str, ...], prefix: str) -> Iterator[str]:
-    return (name.removeprefix(prefix) for name in names if name.startswith(prefix))

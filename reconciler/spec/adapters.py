@@ -126,7 +126,7 @@ class HarnessAdapter:
 
     def find_code(self, checkout: Path, benchmark: str) -> list[Path]:
         """Find the folders with the code of a benchmark: below ``checkout``, which may be a part of a whole one."""
-        parts, own = Path(self.name_folder(benchmark)).parts, (self.known.folder or "").partition("{")
+        parts, own = Path(self.make_folder_name(benchmark)).parts, (self.known.folder or "").partition("{")
         ends = ("/".join(parts[skipped:]) for skipped in range(own[0].count("/") + 1) if parts)
         found = (sorted(path for path in checkout.glob(end) if path.is_dir()) for end in ends)
         return next(filter(None, found), [])
@@ -155,7 +155,7 @@ class HarnessAdapter:
         files that the code needs."""
         return "{" not in (self.known.folder or "") or not self.list_missing(folder, benchmark, {})
 
-    def name_folder(self, benchmark: str) -> str:
+    def make_folder_name(self, benchmark: str) -> str:
         """Return the folder with a benchmark's code in a whole checkout."""
         return fill_words(self.known.folder or "", self.known.benchmarks[benchmark].words)
 
@@ -165,7 +165,7 @@ class HarnessAdapter:
         words = self.known.benchmarks[benchmark].words
         common = find_node(self._tree, ("adapter", "settings"))
         own = find_node(self._tree, ("adapter", "benchmarks", benchmark, "settings"))
-        return combine(self._read(each, words) for each in (common, own) if isinstance(each, MapNode))
+        return combine(self._read_settings(each, words) for each in (common, own) if isinstance(each, MapNode))
 
     def list_needs(self, benchmark: str, part: Literal["command", "score"], words: Mapping[str, str]) -> list[str]:
         """List the files that a part of the harness needs for a benchmark. ``words``: of the cell."""
@@ -181,29 +181,29 @@ class HarnessAdapter:
     def describe_code(self, benchmark: str) -> str:
         """Describe the published folder that the user should name as the code."""
         source = " ".join(self.known.source.split())
-        return f"{folder} of {re.split('[,:]', source)[0]}" if (folder := self.name_folder(benchmark)) else source
+        return f"{folder} of {re.split('[,:]', source)[0]}" if (folder := self.make_folder_name(benchmark)) else source
 
-    def _read(self, node: MapNode, words: Mapping[str, str]) -> Block:
-        filled = _fill(node, words)
+    def _read_settings(self, node: MapNode, words: Mapping[str, str]) -> Block:
+        filled = _fill_node(node, words)
         assert isinstance(filled, MapNode)
         group = SettingsGroup.model_validate(convert_plain(filled), context=Variables({}))
         block = flatten(group, filled, f"adapter {self.name}")
         if not self.is_shipped:
             return block
         origin = Origin(f"adapter {self.name}")
-        return {name: tuple(_from(origin, layer) for layer in layers) for name, layers in block.items()}
+        return {name: tuple(_set_origin(origin, layer) for layer in layers) for name, layers in block.items()}
 
 
-def _from(origin: Origin, setting: LayeredSetting) -> LayeredSetting:
+def _set_origin(origin: Origin, setting: LayeredSetting) -> LayeredSetting:
     return replace(setting, value=Value(setting.value.value, origin))
 
 
-def _fill(node: Node, words: Mapping[str, str]) -> Node:
+def _fill_node(node: Node, words: Mapping[str, str]) -> Node:
     """Replace each {name} of ``words`` in a node; other placeholders are filled in for each run."""
     if isinstance(node, MapNode):
-        return MapNode(node.origin, {name: _fill(item, words) for name, item in node.items.items()}, node.keys)
+        return MapNode(node.origin, {name: _fill_node(item, words) for name, item in node.items.items()}, node.keys)
     if isinstance(node, ListNode):
-        return ListNode(node.origin, [_fill(item, words) for item in node.items])
+        return ListNode(node.origin, [_fill_node(item, words) for item in node.items])
     if isinstance(node, ScalarNode) and isinstance(node.value, str):
         return replace(node, value=fill_words(node.value, words))
     return node
@@ -259,7 +259,7 @@ def convert_adapter(tree: MapNode) -> tuple[HarnessAdapter | None, list[Problem]
     except ValidationError as error:
         found = error.errors(include_url=False)
         meant = {(*f["loc"][:-1], _find_meant(f["loc"])) for f in found if f["type"] == "extra_forbidden"}
-        return None, [_problem(finding, tree) for finding in found if finding["loc"] not in meant]
+        return None, [_explain_finding(finding, tree) for finding in found if finding["loc"] not in meant]
     return adapter, [*_check_words(adapter, tree), *_check_benchmarks(adapter, tree)]
 
 
@@ -311,7 +311,7 @@ def _list_texts(node: Node | None) -> Iterator[ScalarNode]:
         yield from _list_texts(item)
 
 
-def _problem(finding: Any, tree: MapNode) -> Problem:
+def _explain_finding(finding: Any, tree: MapNode) -> Problem:
     where = tuple(str(part) for part in finding["loc"] if part != "[key]")
     origin, _ = find_position(tree, where)
     context = finding.get("ctx", {})
@@ -357,7 +357,7 @@ def describe_missing(adapter: HarnessAdapter, benchmark: str, scenario: str = ""
     return message, f"it runs {runs}; or declare harness.command yourself"
 
 
-def name_adapters(own: Iterable[HarnessAdapter]) -> dict[str, HarnessAdapter]:
+def list_all_adapters(own: Iterable[HarnessAdapter]) -> dict[str, HarnessAdapter]:
     """Return all adapters by name."""
     return {**list_adapters(), **{adapter.name: adapter for adapter in own}}
 

@@ -41,7 +41,7 @@ def edit_cell(sources: Sequence[Source], cell: Cell, settings: Sequence[tuple[st
         if has_path(source, get_path(cell)):
             text = source.text
             for name, value in settings:
-                text = _set(text, source.name, cell, name, value)
+                text = _set_setting(text, source.name, cell, name, value)
             return [*sources[:index], edit_source(source, text), *sources[index + 1 :]]
     raise ReconcilerError(f"no file declares {cell} separately", fix="add the cell to spec.divisions in one file")
 
@@ -76,15 +76,15 @@ def has_path(source: Source, path: Sequence[str]) -> bool:
     return depth == len(path)
 
 
-def _set(text: str, file: str, cell: Cell, name: str, value: str) -> str:
+def _set_setting(text: str, file: str, cell: Cell, name: str, value: str) -> str:
     try:
-        return set_value(text, (*get_path(cell), *name.split(".")), _type(value))
+        return set_value(text, (*get_path(cell), *name.split(".")), _convert_value(value))
     except (EditError, SpecError) as error:
         fix = "add settings for this cell to the spec, then try again"
         raise ReconcilerError(f"{file}: {name} of {cell} cannot be changed: {error}", fix=fix) from error
 
 
-def _type(value: str) -> New:
+def _convert_value(value: str) -> New:
     """Convert a value as YAML does, so that a number is not quoted."""
     found = resolve(value)
     return value if found is None else found

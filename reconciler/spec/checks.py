@@ -97,7 +97,8 @@ def add_types(block: Block) -> None:
     changes = [f"pruned to {written[_SPARSITY]} sparsity"] if _SPARSITY in written else []
     changes += [f"quantized to {quantized}"] if quantized != "fp32" else []
     known = {
-        "measurements.input_data_types": _name_type(written.get(_INPUTS, facts.dataset.type)),
+        # A numpy type, under the name used in submissions: "float32" is fp32.
+        "measurements.input_data_types": written.get(_INPUTS, facts.dataset.type).replace("float", "fp"),
         "measurements.weight_data_types": quantized if quantized != "fp32" else written.get(_PRECISION, "fp32"),
         "measurements.weight_transformations": ", ".join(changes) or "none",
     }
@@ -106,11 +107,6 @@ def add_types(block: Block) -> None:
 
 def _find_facts(block: Block) -> BenchmarkFacts | None:
     return find_benchmark_facts(get_text(block, "benchmark.code")) if "benchmark.code" in block else None
-
-
-def _name_type(dtype: str) -> str:
-    """Convert a numpy type to the name used in submissions: "float32" is fp32."""
-    return dtype.replace("float", "fp")
 
 
 def _add_known(block: Block, facts: BenchmarkFacts, known: Mapping[str, str]) -> None:
@@ -196,7 +192,8 @@ def check_cell(settings: Block) -> Iterator[Problem]:
     backend, written = get_text(settings, "engine.backend"), get_text(settings, "engine.precision")
     facts = BACKENDS[backend]
     if written and written not in facts.precisions:
-        fix = f"{_quantized(facts, written) or give_advice(written, facts.precisions)}{_other_backends(written)}"
+        fix = _suggest_quantized(facts, written) or give_advice(written, facts.precisions)
+        fix += _suggest_other_backends(written)
         yield settings["engine.precision"][0].make_problem(f"backend {backend} does not support {written}", fix)
     if facts.serves and "run.options.url" in settings and "run.options.model" not in settings:
         listing = "GET /v1/models" if facts.generates else "POST /v2/repository/index"
@@ -274,7 +271,7 @@ def _check_order(settings: Block, lower: str, upper: str) -> Iterator[Problem]:
         yield low.make_problem(message, f"lower {lower} or raise {upper}")
 
 
-def _quantized(facts: BackendFacts, precision: str) -> str:
+def _suggest_quantized(facts: BackendFacts, precision: str) -> str:
     """Suggest a fix for int8, which is a property of the model, since a backend that builds engines follows the model's
     Q/DQ nodes."""
     if precision != "int8" or not facts.builds_engine:
@@ -285,12 +282,12 @@ def _quantized(facts: BackendFacts, precision: str) -> str:
     )
 
 
-def _other_backends(precision: str) -> str:
+def _suggest_other_backends(precision: str) -> str:
     able = [name for name, facts in BACKENDS.items() if precision in facts.precisions]
     return f", or use backend {' or '.join(able)}" if able else ""
 
 
-def _options(facts: BackendFacts, part: str) -> Mapping[str, Option[Any]]:
+def _list_options(facts: BackendFacts, part: str) -> Mapping[str, Option[Any]]:
     return facts.engine if part == "engine" else facts.run
 
 
@@ -299,19 +296,19 @@ def _check_option(setting: LayeredSetting, name: str, backend: str, part: str, o
     if part == "run" and name in ("streams", "threads"):
         yield setting.make_problem(f"{name} is a setting of run, not an option", f"write 'run: {{{name}: …}}'")
         return
-    known = {key: value for key, value in _options(facts, part).items() if key not in ("streams", "threads")}
+    known = {key: value for key, value in _list_options(facts, part).items() if key not in ("streams", "threads")}
     if name in known:
         yield from _check_value(setting, name, known[name])
         return
     message = f"backend {backend} has no {part} option {name}"
-    if name in _options(facts, other):
+    if name in _list_options(facts, other):
         fix = f"write it under {other}: options"
     elif foreign := explain_foreign(name):
         fix = foreign[1]
     elif known:
         fix = give_advice(name, known)
     else:
-        able = [key for key, found in BACKENDS.items() if find_nearest(name, _options(found, part))]
+        able = [key for key, found in BACKENDS.items() if find_nearest(name, _list_options(found, part))]
         fix = f"take it out{f', or use backend {able[0]}' if able else f' ({backend} has no {part} options)'}"
     yield setting.make_problem(message, fix)
 

@@ -73,7 +73,7 @@ BUILD_PLACEHOLDERS = (
 SERVICE_PLACEHOLDERS = (*BUILD_PLACEHOLDERS, "engine", "port", "service_url")
 _WITH_SERVICE = ("port", "service_url")
 _OF_POINTS = ("client_python", "client_config")  # placeholders of the command that starts the official Endpoints client
-_TELLING = (*_WITH_SERVICE, "client_config")  # placeholders that contain the service's address
+_WITH_ADDRESS = (*_WITH_SERVICE, "client_config")  # placeholders that contain the service's address
 # Further names in {name:+text}, which makes a part of a command conditional. The end of a system's name (_MaxQ) may
 # also be used.
 _ENDINGS = ("_MaxQ", "_MaxP", "_TRT")  # the usual ones; a similar but different name is a mistake
@@ -91,14 +91,14 @@ def check_harness(settings: Block, *, scorer_refused: bool = False) -> Iterator[
     texts = {name: layers[0] for name, layers in settings.items() if name in _TEXTS or name.startswith(ENV)}
     served = SERVICE_COMMAND in settings
     known = [name for name in PLACEHOLDERS if served or name not in _WITH_SERVICE]
-    known += _OF_POINTS if _results(settings).TIES_ACCURACY else ()
+    known += _OF_POINTS if _find_format(settings).TIES_ACCURACY else ()
     misspelt: list[Problem] = []
     for name, setting in texts.items():
         allowed = [item for item in known if name != SCORE_COMMAND or item not in _WITH_SERVICE]
-        misspelt += _unknown(setting, allowed)
+        misspelt += _check_placeholders(setting, allowed)
     yield from misspelt
-    yield from _build(settings)
-    yield from _service(settings, texts.values())
+    yield from _check_build(settings)
+    yield from _check_service(settings, texts.values())
     if COMMAND not in settings:
         if ADAPTER in settings:
             return  # already refused with its name
@@ -107,7 +107,7 @@ def check_harness(settings: Block, *, scorer_refused: bool = False) -> Iterator[
             yield settings["engine.backend"][0].make_problem("backend command has no command", fix)
         elsewhere = chosen == "external"
         if elsewhere:
-            yield from _unnamed_model(settings)
+            yield from _check_model_name(settings)
         asks = chosen and served and BACKENDS[chosen].serves
         for name, layers in settings.items():
             own = (elsewhere and name in (RESULTS, MODEL)) or (asks and name.startswith(f"{SERVICE}."))
@@ -119,27 +119,27 @@ def check_harness(settings: Block, *, scorer_refused: bool = False) -> Iterator[
         return
     if misspelt:
         return  # misspelt placeholders are not also reported as missing
-    given = " ".join(text for setting in texts.values() for text in _strings(setting))
+    given = " ".join(text for setting in texts.values() for text in _list_texts(setting))
     yield from _find_unused_files(settings, given, scored=scorer_refused)
 
 
-def _results(settings: Block) -> ResultFormat:
+def _find_format(settings: Block) -> ResultFormat:
     return find_declared_format({name: settings[name][0].value for name in (RESULTS,) if name in settings})
 
 
-def _unnamed_model(settings: Block) -> Iterator[Problem]:
-    if _results(settings).NAMES_MODEL and MODEL not in settings:
+def _check_model_name(settings: Block) -> Iterator[Problem]:
+    if _find_format(settings).NAMES_MODEL and MODEL not in settings:
         fix = "write `model_name: NAME`, from model_params.name in its config.yaml"
         yield settings[RESULTS][0].make_problem("the model of the results is not declared", fix)
 
 
-def _strings(setting: LayeredSetting) -> list[str]:
+def _list_texts(setting: LayeredSetting) -> list[str]:
     value = setting.value.value
     return [value] if isinstance(value, str) else list(value) if isinstance(value, tuple) else []
 
 
-def _unknown(setting: LayeredSetting, known: Collection[str], of: str = "") -> Iterator[Problem]:
-    for text in _strings(setting):
+def _check_placeholders(setting: LayeredSetting, known: Collection[str], of: str = "") -> Iterator[Problem]:
+    for text in _list_texts(setting):
         try:
             found = list(list_placeholders(parse_template(text)))
         except OpenConditionError:
@@ -157,49 +157,49 @@ def _unknown(setting: LayeredSetting, known: Collection[str], of: str = "") -> I
                 yield setting.make_problem(f"{{{part.name}:+…}} does not refer to a value of a run{of}", fix)
 
 
-def _below(settings: Block, block: str) -> dict[str, LayeredSetting]:
+def _list_below(settings: Block, block: str) -> dict[str, LayeredSetting]:
     return {name: layers[0] for name, layers in settings.items() if name.startswith(f"{block}.")}
 
 
-def _without_command(own: Mapping[str, LayeredSetting], noun: str, example: str) -> Iterator[Problem]:
+def _report_no_command(own: Mapping[str, LayeredSetting], noun: str, example: str) -> Iterator[Problem]:
     """Report a block that has settings but no command, once."""
     for setting in itertools.islice(own.values(), 1):
         fix = f"write '{noun}: {{command: {example}}}', or remove the rest"
         yield setting.make_problem(f"{noun} has no command", fix)
 
 
-def _build(settings: Block) -> Iterator[Problem]:
-    own = _below(settings, BUILD)
+def _check_build(settings: Block) -> Iterator[Problem]:
+    own = _list_below(settings, BUILD)
     command = own.get(BUILD_COMMAND)
     if command is None:
-        yield from _without_command(own, "build", '["python", "build.py", "{model}", "{run_dir}"]')
+        yield from _report_no_command(own, "build", '["python", "build.py", "{model}", "{run_dir}"]')
         return
     for setting in own.values():
-        yield from _unknown(setting, BUILD_PLACEHOLDERS, " of a build")
-    given = any("{run_dir}" in text for setting in own.values() for text in _strings(setting))
+        yield from _check_placeholders(setting, BUILD_PLACEHOLDERS, " of a build")
+    given = any("{run_dir}" in text for setting in own.values() for text in _list_texts(setting))
     if f"{BUILD}.outputs" not in own and not given:
         fix = "pass {run_dir} to the command, or list its output files in `outputs`"
         yield command.make_problem("the build's output is not declared", fix)
 
 
-def _service(settings: Block, asking: Iterable[LayeredSetting]) -> Iterator[Problem]:
+def _check_service(settings: Block, asking: Iterable[LayeredSetting]) -> Iterator[Problem]:
     """Check that a server can be started, and that its runs can find it."""
-    own = _below(settings, SERVICE)
+    own = _list_below(settings, SERVICE)
     command = own.get(SERVICE_COMMAND)
     if command is None:
-        yield from _without_command(own, "service", '["python", "server.py", "--port", "{port}"]')
+        yield from _report_no_command(own, "service", '["python", "server.py", "--port", "{port}"]')
         return
     for setting in own.values():
-        yield from _unknown(setting, SERVICE_PLACEHOLDERS, " of a service, which several runs share")
+        yield from _check_placeholders(setting, SERVICE_PLACEHOLDERS, " of a service, which several runs share")
     probes = [own[name] for name in (f"{SERVICE}.ready.{probe}" for probe in ("url", "tcp", "log")) if name in own]
-    listens = any("{port}" in text for setting in own.values() for text in _strings(setting))
+    listens = any("{port}" in text for setting in own.values() for text in _list_texts(setting))
     for extra in probes[1:]:
         yield extra.make_problem("a service can have only one readiness check", "keep one of url, tcp and log")
     if not probes and not listens:
         fix = "pass {port} to the command, or add 'ready: {url: \"http://127.0.0.1:8000/health\"}'"
         yield command.make_problem("the service has no readiness check", fix)
-    given = [text for setting in asking for text in _strings(setting)]
-    if COMMAND in settings and listens and not any(f"{{{name}}}" in text for name in _TELLING for text in given):
+    given = [text for setting in asking for text in _list_texts(setting)]
+    if COMMAND in settings and listens and not any(f"{{{name}}}" in text for name in _WITH_ADDRESS for text in given):
         fix = "pass {service_url} or {port} to the harness command"
         yield command.make_problem("the command does not use its service's address", fix)
 
@@ -208,8 +208,8 @@ def _find_unused_files(settings: Block, texts: str, *, scored: bool) -> Iterator
     """Report files and folders that are prepared for a command without a placeholder for them, since it would not use
     them."""
     command = settings[COMMAND][0]
-    results = _results(settings)
-    yield from _unnamed_model(settings)
+    results = _find_format(settings)
+    yield from _check_model_name(settings)
     scored = scored or results.SCORES_ITSELF or SCORE_COMMAND in settings
     if not scored and get_text(settings, "benchmark.code") == "command":
         fix = 'write \'score: {command: ["python", "accuracy.py", "{accuracy_log}"]}\', or set the benchmark\'s `code`'

@@ -30,7 +30,7 @@ from reconciler.rules.benchmark_files import (
     find_benchmark_files,
 )
 from reconciler.rules.programs import load_program
-from reconciler.spec.adapters import HarnessAdapter, describe_missing, name_adapters
+from reconciler.spec.adapters import HarnessAdapter, describe_missing, list_all_adapters
 from reconciler.spec.checks import add_backend, add_facts, add_types, check_benchmark_settings, check_cell
 from reconciler.spec.commands import check_harness
 from reconciler.spec.declared import Declared, DeclaredCell, DeclaredSystem, SpecFile
@@ -75,20 +75,20 @@ def expand_backgrounds(cells: Sequence[DeclaredCell]) -> tuple[list[DeclaredCell
         wrong = list(_list_problems(cell, known))
         problems += wrong
         kept = {name: value for name, value in cell.settings.items() if name != BACKGROUND}
-        found.append(replace(cell, settings=kept if wrong else _expand(cell, known)))
+        found.append(replace(cell, settings=kept if wrong else _copy_backgrounds(cell, known)))
     return found, problems
 
 
-def _expand(cell: DeclaredCell, known: dict[Cell, DeclaredCell]) -> dict[str, Value]:
+def _copy_backgrounds(cell: DeclaredCell, known: dict[Cell, DeclaredCell]) -> dict[str, Value]:
     settings = dict(cell.settings)
     for number, name in enumerate(cell.settings[BACKGROUND].value):
-        other = known[_find(cell.cell, name)].settings
+        other = known[_find_background(cell.cell, name)].settings
         taken = {n: value for n, value in other.items() if n.startswith(_TAKEN) or n == _COUNT}
         settings |= {f"{BACKGROUND}.{number}.{n}": value for n, value in taken.items()}
     return dict(sorted(settings.items()))
 
 
-def _find(measured: Cell, name: str) -> Cell:
+def _find_background(measured: Cell, name: str) -> Cell:
     benchmark, _, scenario = name.partition("/")
     return replace(measured, benchmark=benchmark, scenario=scenario)
 
@@ -97,19 +97,19 @@ def _list_problems(cell: DeclaredCell, known: dict[Cell, DeclaredCell]) -> Itera
     value = cell.settings[BACKGROUND]
     if SLICES not in cell.settings:
         fix = "declare the cell's own slices as hardware.mig; background slices are extra"
-        yield _complain(cell, value, f"{cell.cell.system} declares no MIG slices", fix)
+        yield _make_problem(cell, value, f"{cell.cell.system} declares no MIG slices", fix)
         return
     if COMMAND in cell.settings:
-        yield _complain(cell, value, "background is not supported with a command", "start it in the command itself")
+        yield _make_problem(cell, value, "background is not supported with a command", "start it in the command itself")
     for name in value.value:
-        other = known.get(_find(cell.cell, name))
+        other = known.get(_find_background(cell.cell, name))
         if other is None:
             near = [f"{c.benchmark}/{c.scenario}" for c in known if c.system == cell.cell.system]
             message = f"{name} is not a cell of {cell.cell.division}/{cell.cell.system}"
-            yield _complain(cell, value, message, give_advice(name, near))
+            yield _make_problem(cell, value, message, give_advice(name, near))
         elif why := _find_unfit(other):
             fix = "use a cell whose backend computes batches"
-            yield _complain(cell, value, f"{name} cannot compute in the background: {why}", fix)
+            yield _make_problem(cell, value, f"{name} cannot compute in the background: {why}", fix)
 
 
 def _find_unfit(other: DeclaredCell) -> str:
@@ -123,7 +123,7 @@ def _find_unfit(other: DeclaredCell) -> str:
     return "" if facts is not None and not facts.generates and not facts.elsewhere else "its backend does not batch"
 
 
-def _complain(cell: DeclaredCell, value: Value, message: str, fix: str) -> Problem:
+def _make_problem(cell: DeclaredCell, value: Value, message: str, fix: str) -> Problem:
     return value.origin.make_problem(f"{cell.cell}.{BACKGROUND}".replace("/", "."), message, fix)
 
 
@@ -153,10 +153,10 @@ def list_presets() -> Mapping[str, Preset]:
     """Return the presets by name, in the file's order."""
     tree, problems = parse(_FILE.read_text(encoding="utf-8"), _FILE.name)
     assert tree is not None, problems
-    return {name: _read(name, node) for name, node in tree.items.items() if isinstance(node, MapNode)}
+    return {name: _read_preset(name, node) for name, node in tree.items.items() if isinstance(node, MapNode)}
 
 
-def _read(name: str, node: MapNode) -> Preset:
+def _read_preset(name: str, node: MapNode) -> Preset:
     settings = node.items["settings"]
     assert isinstance(settings, MapNode)
     return Preset(name, str(convert_plain(node.items["source"])).strip(), settings)
@@ -202,10 +202,10 @@ def add_scratch_places(block: Block, files: BenchmarkFiles, variables: Variables
             continue
         paths = [variables.expand(f"{root}/{place}") for place in places]
         found = next((path for path in paths if _is_there(path, looked)), paths[0])
-        _put(block, f"{kind}.path", found, origin)
-        _put(block, f"{kind}.looked_for", ", ".join(paths), origin)
+        _put_place(block, f"{kind}.path", found, origin)
+        _put_place(block, f"{kind}.looked_for", ", ".join(paths), origin)
     if variables.environment.get(SCRATCH_VARIABLE):
-        _put(block, "dataset.prepared", variables.expand(f"{root}/{PREPARED}"), origin)
+        _put_place(block, "dataset.prepared", variables.expand(f"{root}/{PREPARED}"), origin)
 
 
 def _find_root(variables: Variables, looked: dict[str, bool]) -> tuple[str, Origin]:
@@ -227,7 +227,7 @@ def _is_there(path: str, looked: dict[str, bool]) -> bool:
     return looked[path]
 
 
-def _put(block: Block, name: str, value: str, origin: Origin) -> None:
+def _put_place(block: Block, name: str, value: str, origin: Origin) -> None:
     block[name] = (LayeredSetting(Value(value, origin), name),)
 
 
@@ -268,28 +268,29 @@ class Declaring:
         self._scorer_refused = any(_SCORE in path.split(".") for path in refused)
         named = document.spec.program or ""
         self._program = named if named in PROGRAMS else ""
-        self._adapters = name_adapters(adapters)
+        self._adapters = list_all_adapters(adapters)
         self._refused = refused
         self._blocks = self._resolve_defaults()
         self._cut: set[str] = set()  # systems that extend something wrong, so that their inherited settings are unknown
         self._chains = self._order_systems()
         self._hardware = self._resolve_systems()
-        self.systems = {name: self._system(name, block) for name, block in self._hardware.items()}
-        self.benchmarks = {name: self._benchmark(name, item) for name, item in self.spec.benchmarks.items()}
+        self.systems = {name: self._declare_system(name, block) for name, block in self._hardware.items()}
+        self.benchmarks = {name: self._layer_benchmark(name, item) for name, item in self.spec.benchmarks.items()}
         self._on_systems = self._layer_systems()
         self._shared: dict[tuple[str, str], Block] = {}
 
     def declare(self, files: tuple[SpecFile, ...]) -> Declared:
         """Return the declared submission, which may be used only if ``problems`` is empty. Raises nothing."""
-        entered = sorted((*self._cells(), *self._program_cells()), key=lambda item: _sorting(item.cell))
+        found = (*self._declare_cells(), *self._declare_program_cells())
+        entered = sorted(found, key=lambda item: _make_sort_key(item.cell))
         cells, unfit = expand_backgrounds(entered)
         self.problems += unfit if self.sound else ()
         return Declared(
             name=self.name,
-            round=self._round(),
-            submitter=self._value(self.spec.submitter, "spec", "submitter"),
+            round=self._make_round(),
+            submitter=self._make_value(self.spec.submitter, "spec", "submitter"),
             # Report a refused value once, without the rules that only a submission must meet.
-            rehearsal=self._value(
+            rehearsal=self._make_value(
                 "spec.rehearsal" in self._refused or self.spec.rehearsal or False, "spec", "rehearsal"
             ),
             systems={name: system for name, system in self.systems.items() if _STATED.issubset(system.settings)},
@@ -298,23 +299,23 @@ class Declaring:
             variables=dict(sorted(self._variables.read.items())),
             looked=self._looked,
             written=tuple(sorted(self._variables.written)),
-            settings=self._whole(),
+            settings=self._collect_settings(),
             unread=frozenset(f"run.{name}" for name in Run.list_unread()),
         )
 
-    def _round(self) -> Value:
+    def _make_round(self) -> Value:
         """Return the round. For another program, it consists of the program's name and the version of its rules."""
-        written = self._value(self.spec.round, "spec", "round")
+        written = self._make_value(self.spec.round, "spec", "round")
         return Value(f"{self._program}-{written.value}", written.origin) if self._program else written
 
-    def _whole(self) -> dict[str, Value]:
+    def _collect_settings(self) -> dict[str, Value]:
         """Return the submission's own settings by flat name."""
         stores = {name: {"url": store.url, "options": dict(store.options)} for name, store in self.spec.stores.items()}
         single = {"stores": stores or None, "tree": self.spec.tree}
-        found = {name: self._value(value, "spec", name) for name, value in single.items() if value is not None}
+        found = {name: self._make_value(value, "spec", name) for name, value in single.items() if value is not None}
         groups: dict[str, Group] = {name: getattr(self.spec, name) for name in ("documents", "embargo", "signing")}
         for name, group in groups.items():
-            block = flatten(group, self._node("spec", name), f"spec.{name}", f"{name}.")
+            block = flatten(group, self._find_node("spec", name), f"spec.{name}", f"{name}.")
             found |= {flat: layers[0].value for flat, layers in block.items() if layers[0].value.value is not None}
         if "documents.folder" in found and not self._program:
             fix = "list single documents: calibration, bandwidth"
@@ -327,11 +328,11 @@ class Declaring:
             self.complain_of_value(("spec", "tree"), *wrong)
         return found
 
-    def _value(self, value: object, *where: str) -> Value:
+    def _make_value(self, value: object, *where: str) -> Value:
         node = find_node(self.root, where)
         return Value(value, node.origin if node is not None else DEFAULT)
 
-    def _node(self, *where: str) -> Node | None:
+    def _find_node(self, *where: str) -> Node | None:
         return find_node(self.root, where)
 
     def complain(self, where: tuple[str, ...], message: str, fix: str) -> None:
@@ -339,17 +340,17 @@ class Declaring:
         self.problems.append(origin.make_problem(".".join(where), message, fix))
 
     def complain_of_value(self, where: tuple[str, ...], message: str, fix: str) -> None:
-        node = self._node(*where)
+        node = self._find_node(*where)
         origin = node.origin if node is not None else DEFAULT
         self.problems.append(origin.make_problem(".".join(where), message, fix))
 
     def _resolve_defaults(self) -> dict[str, Block]:
         defaults = self.spec.defaults
         own = {
-            name: flatten(item, self._node("spec", "defaults", name), f"spec.defaults.{name}")
+            name: flatten(item, self._find_node("spec", "defaults", name), f"spec.defaults.{name}")
             for name, item in defaults.items()
         }
-        uses = {name: self._used(item, ("spec", "defaults", name)) for name, item in defaults.items()}
+        uses = {name: self._list_used(item, ("spec", "defaults", name)) for name, item in defaults.items()}
         origins = {
             name: Value(name, find_position(self.root, ("spec", "defaults", name, "use"))[1]) for name in defaults
         }
@@ -359,12 +360,12 @@ class Declaring:
         own |= {name: list_presets()[name].make_block() for name in presets}
         return resolve_blocks(own, {**uses, **dict.fromkeys(presets, ())})
 
-    def _used(self, settings: SettingsGroup, where: tuple[str, ...]) -> tuple[str, ...]:
+    def _list_used(self, settings: SettingsGroup, where: tuple[str, ...]) -> tuple[str, ...]:
         """Return the declared blocks and presets in ``use``; report each unknown name at its place."""
         if settings.use is None:
             return ()
-        declared = self._names("defaults")
-        for name, node in _named(self._node(*where, "use")):
+        declared = self._list_names("defaults")
+        for name, node in _list_named(self._find_node(*where, "use")):
             preset = PRESET_MARK in name
             known = list_presets() if preset else declared
             if name not in known and (preset or self._complete):
@@ -374,19 +375,19 @@ class Declaring:
         presets = {name for name in settings.use if PRESET_MARK in name and name in list_presets()}
         return tuple(name for name in settings.use if name in self.spec.defaults or name in presets)
 
-    def _names(self, section: str) -> list[str]:
+    def _list_names(self, section: str) -> list[str]:
         """Return every name in a section, including names with refused values."""
-        node = self._node("spec", section)
+        node = self._find_node("spec", section)
         return list(node.items) if isinstance(node, MapNode) else []
 
     def layer(self, settings: SettingsGroup, where: tuple[str, ...], *, leave_out: Collection[str] = ()) -> Block:
-        names = self._used(settings, where)
+        names = self._list_used(settings, where)
         used = [list_presets()[name].make_block() if PRESET_MARK in name else self._blocks[name] for name in names]
-        return combine([*used, flatten(settings, self._node(*where), ".".join(where), leave_out=leave_out)])
+        return combine([*used, flatten(settings, self._find_node(*where), ".".join(where), leave_out=leave_out)])
 
     def _order_systems(self) -> dict[str, tuple[str, ...]]:
         """Return each system's layers: the systems that it extends, lowest first, then itself."""
-        extended = {name: self._extended(name) for name in self.spec.systems}
+        extended = {name: self._list_extended(name) for name in self.spec.systems}
         origins = {
             name: Value(name, find_position(self.root, ("spec", "systems", name, "extends"))[1]) for name in extended
         }
@@ -394,12 +395,12 @@ class Declaring:
         self.problems += circles
         return order_layers(extended)
 
-    def _extended(self, name: str) -> tuple[str, ...]:
-        where, declared = ("spec", "systems", name, "extends"), self._names("systems")
+    def _list_extended(self, name: str) -> tuple[str, ...]:
+        where, declared = ("spec", "systems", name, "extends"), self._list_names("systems")
         if ".".join(where) in self._refused:
             self._cut.add(name)
             return ()
-        for other, node in _named(self._node(*where)):
+        for other, node in _list_named(self._find_node(*where)):
             if other not in declared and self._complete:
                 fix = give_advice(other, declared, what="system under spec.systems")
                 self.sound = False
@@ -413,7 +414,7 @@ class Declaring:
         own = {}
         for name, system in self.spec.systems.items():
             where = ("spec", "systems", name)
-            own[name] = flatten(system, self._node(*where), ".".join(where), leave_out=SettingsGroup.model_fields)
+            own[name] = flatten(system, self._find_node(*where), ".".join(where), leave_out=SettingsGroup.model_fields)
         found = {name: combine(own[layer] for layer in layers) for name, layers in self._chains.items()}
         extended = {layer for layers in self._chains.values() for layer in layers[:-1]}
         for name, block in found.items():
@@ -423,7 +424,8 @@ class Declaring:
         return found
 
     def _is_entered(self, system: str) -> bool:
-        return any(self._node("spec", "divisions", name, system) for name in type(self.spec.divisions).model_fields)
+        divisions = type(self.spec.divisions).model_fields
+        return any(self._find_node("spec", "divisions", name, system) for name in divisions)
 
     def _require_stated(self, system: str, block: Block) -> None:
         for setting in _STATED.difference(block):
@@ -432,7 +434,7 @@ class Declaring:
                 self.sound = False
                 self.complain(where, f"{where[-1]} is missing", f"write {show_example(where[-1])}")
 
-    def _system(self, name: str, block: Block) -> DeclaredSystem:
+    def _declare_system(self, name: str, block: Block) -> DeclaredSystem:
         values = {key: layers[0].value for key, layers in block.items()}
         description = {
             key.removeprefix("description."): value for key, value in values.items() if key.startswith("description.")
@@ -512,9 +514,9 @@ class Declaring:
             total = show_decimal(Decimal(written.removesuffix(PER_ACCELERATOR)) * count)
             block[name] = (*layers[0].imply(total), *layers[0].imply(written), *layers[1:])
 
-    def _benchmark(self, name: str, benchmark: BenchmarkGroup) -> Block:
+    def _layer_benchmark(self, name: str, benchmark: BenchmarkGroup) -> Block:
         where = ("spec", "benchmarks", name)
-        block = self._adapt(name, self.layer(benchmark, where))
+        block = self._adapt_block(name, self.layer(benchmark, where))
         implied = LayeredSetting(Value(name, find_position(self.root, where)[0]), ".".join(where))
         code, written = get_text(block, "code", name), block.pop("code", None)
         facts = find_benchmark_facts(code)
@@ -533,7 +535,7 @@ class Declaring:
             block["benchmark.code"] = written
         return block
 
-    def _adapt(self, name: str, block: Block) -> Block:
+    def _adapt_block(self, name: str, block: Block) -> Block:
         """Layer the block on top of the adapter's settings for this benchmark."""
         if ADAPTER not in block:
             return block
@@ -569,7 +571,7 @@ class Declaring:
             block["benchmark.code"] = implied.imply(facts.code)
         elif name in BENCHMARKS:
             block["benchmark.code"] = (implied,)
-        elif self._node(*where, "code") is None and self.sound:
+        elif self._find_node(*where, "code") is None and self.sound:
             known = {
                 short: official for facts in load_benchmark_facts().values() for short, official in facts.names.items()
             }
@@ -581,7 +583,7 @@ class Declaring:
 
     def _check_file(self, setting: LayeredSetting, where: tuple[str, ...]) -> None:
         """Report a missing file of the repository; a file located by a variable may be on another machine."""
-        node, path = self._node(*where), Path(str(setting.value.value))
+        node, path = self._find_node(*where), Path(str(setting.value.value))
         written = str(node.value) if isinstance(node, ScalarNode) else ""
         if "$" in written or path.is_absolute() or _is_file(self._folder / path):
             return
@@ -589,7 +591,7 @@ class Declaring:
         fix = "correct the path (it is relative to the repository), or add the file"
         self.problems.append(setting.value.origin.make_problem(".".join(where), message, fix))
 
-    def _cells(self) -> Iterable[DeclaredCell]:
+    def _declare_cells(self) -> Iterable[DeclaredCell]:
         for (division, system, benchmark), scenarios, inner in self.list_entered(""):
             for scenario in scenarios.model_fields_set:
                 cell, where = Cell(division, system, benchmark, scenario), (*inner, scenario)
@@ -616,7 +618,7 @@ class Declaring:
                     self._check_declared(benchmark, "benchmarks", inner)
                     yield (division, system, benchmark), entered, inner
 
-    def _program_cells(self) -> Iterator[DeclaredCell]:
+    def _declare_program_cells(self) -> Iterator[DeclaredCell]:
         for program in PROGRAMS:
             if program == self._program:
                 yield from load_program(program).declare_cells(self)
@@ -624,7 +626,7 @@ class Declaring:
                 tuple(self.list_entered(program))  # reports divisions of other programs
 
     def _check_declared(self, name: str, section: str, where: tuple[str, ...]) -> None:
-        names = self._names(section)
+        names = self._list_names(section)
         if not names and not self.sound:
             return  # the section itself is in another file, or is misspelt
         if name not in names and self._complete:
@@ -703,12 +705,12 @@ def _explain_no_count(system: DeclaredSystem) -> tuple[str, str]:
     return f"the number of accelerators of {system.name} is not declared", fix
 
 
-def _named(node: Node | None) -> list[tuple[str, Node]]:
+def _list_named(node: Node | None) -> list[tuple[str, Node]]:
     items = node.items if isinstance(node, ListNode) else [node]
     return [(str(item.value), item) for item in items if isinstance(item, ScalarNode)]
 
 
-def _sorting(cell: Cell) -> tuple[str, str, str, int]:
+def _make_sort_key(cell: Cell) -> tuple[str, str, str, int]:
     """Sort scenarios in their fixed order, and points by concurrency."""
     known = _SCENARIO_ORDER.get(cell.scenario)
     return cell.division, cell.system, cell.benchmark, read_point(cell) if known is None else known

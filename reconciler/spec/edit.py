@@ -65,31 +65,31 @@ class _Entry(Struct, frozen=True):
 def remove(text: str, path: Sequence[str], keep: int = 1) -> str:
     """Remove the entry at ``path`` from ``text``, and groups above it that become empty, except for the first ``keep``
     names. Raises EditError, and SpecError for a text that is not YAML."""
-    names = _pruned(compose(text), path, keep)
-    entry = _entry(text, names)
+    names = _find_outermost(compose(text), path, keep)
+    entry = _find_entry(text, names)
     edited = text[: entry.start] + text[entry.end :]
     expected = read(text)
-    _take(expected, names)
-    _same(expected, edited)
+    _remove_at(expected, names)
+    _require_same(expected, edited)
     return edited
 
 
 def move(text: str, source: Sequence[str], target: Sequence[str], keep: int = 1) -> str:
     """Move the entry at ``source`` to ``target``; add missing groups, and remove those that become empty."""
     document = read(text)
-    value = _at(document, source)
-    block = _entry(text, list(source))
+    value = _copy_at(document, source)
+    block = _find_entry(text, list(source))
     # Insert first, then remove, so that a group that both paths share never becomes empty.
-    added = _put(text, list(target), block, value)
+    added = _put_entry(text, list(target), block, value)
     edited = remove(added, source, keep)
     expected = document
-    _take(expected, _pruned(compose(added), source, keep))
-    _place(expected, target, value)
-    _same(expected, edited)
+    _remove_at(expected, _find_outermost(compose(added), source, keep))
+    _set_at(expected, target, value)
+    _require_same(expected, edited)
     return edited
 
 
-def _pruned(root: MappingNode, path: Sequence[str], keep: int) -> list[str]:
+def _find_outermost(root: MappingNode, path: Sequence[str], keep: int) -> list[str]:
     names = list(path)
     while len(names) - 1 > keep:
         holder, depth = find_deepest(root, names[:-1])
@@ -101,7 +101,7 @@ def _pruned(root: MappingNode, path: Sequence[str], keep: int) -> list[str]:
     return names
 
 
-def _entry(text: str, names: Sequence[str]) -> _Entry:
+def _find_entry(text: str, names: Sequence[str]) -> _Entry:
     holder, depth = find_deepest(compose(text), names[:-1])
     if depth != len(names) - 1 or not isinstance(holder, MappingNode):
         raise EditError(f"not found: {'.'.join(names)}")
@@ -111,14 +111,14 @@ def _entry(text: str, names: Sequence[str]) -> _Entry:
     key, value = holder.value[index]
     start, column = int(key.start_mark.index), int(key.start_mark.column)
     if holder.flow_style:
-        return _flow_entry(holder, index, start)
+        return _find_flow_entry(holder, index, start)
     end = text.find("\n", _find_end(value, key))
     end = len(text) if end < 0 else end + 1
-    start = _with_comments(text, start - column, column)
+    start = _include_comments(text, start - column, column)
     return _Entry(start, end, column, text[start:end])
 
 
-def _flow_entry(holder: MappingNode, index: int, start: int) -> _Entry:
+def _find_flow_entry(holder: MappingNode, index: int, start: int) -> _Entry:
     """Include the comma between the entry and its neighbour."""
     key, value = holder.value[index]
     if index + 1 < len(holder.value):
@@ -129,7 +129,7 @@ def _flow_entry(holder: MappingNode, index: int, start: int) -> _Entry:
     return _Entry(start, _find_end(value, key), 0)
 
 
-def _with_comments(text: str, start: int, column: int) -> int:
+def _include_comments(text: str, start: int, column: int) -> int:
     """Find the start of the comment lines directly above a line, with the same indentation."""
     while start:
         before = text.rfind("\n", 0, start - 1) + 1
@@ -139,7 +139,7 @@ def _with_comments(text: str, start: int, column: int) -> int:
     return start
 
 
-def _put(text: str, target: list[str], entry: _Entry, value: Any) -> str:
+def _put_entry(text: str, target: list[str], entry: _Entry, value: Any) -> str:
     node, depth = find_deepest(compose(text), target)
     if depth == len(target):
         raise EditError(f"{'.'.join(target)} already exists")
@@ -147,7 +147,7 @@ def _put(text: str, target: list[str], entry: _Entry, value: Any) -> str:
         inner: Any = value if isinstance(value, Mapping) else {}
         for name in reversed(target[depth + 1 :]):
             inner = {name: inner}
-        return _insert(text, node, target[depth], inner)
+        return _insert_entry(text, node, target[depth], inner)
     column, lines = _find_column(node), []
     for name in target[depth:-1]:
         lines.append(f"{' ' * column}{render_value(name)}:")
@@ -157,7 +157,7 @@ def _put(text: str, target: list[str], entry: _Entry, value: Any) -> str:
     return _add_lines(text, node, lines)
 
 
-def _at(document: Any, names: Sequence[str]) -> Any:
+def _copy_at(document: Any, names: Sequence[str]) -> Any:
     for name in names:
         if not isinstance(document, dict) or name not in document:
             raise EditError(f"not found: {'.'.join(names)}")
@@ -165,13 +165,13 @@ def _at(document: Any, names: Sequence[str]) -> Any:
     return copy.deepcopy(document)
 
 
-def _take(document: Any, names: Sequence[str]) -> None:
+def _remove_at(document: Any, names: Sequence[str]) -> None:
     for name in names[:-1]:
         document = document[name]
     del document[names[-1]]
 
 
-def _place(document: Any, names: Sequence[str], value: Any) -> None:
+def _set_at(document: Any, names: Sequence[str], value: Any) -> None:
     """Set a value, as it is read back; add the groups that are missing."""
     for name in names[:-1]:
         document[name] = document.get(name) or {}
@@ -179,20 +179,20 @@ def _place(document: Any, names: Sequence[str], value: Any) -> None:
     document[names[-1]] = value
 
 
-def _same(expected: Any, edited: str) -> None:
+def _require_same(expected: Any, edited: str) -> None:
     """Raise EditError unless the edited text reads as expected (aliases could change other entries)."""
     try:
         found = read(edited)
     except SpecError as error:
         raise EditError(f"the edit would break the file: {error}") from error
-    if _plain(found) != _plain(expected):
+    if _normalise_empty(found) != _normalise_empty(expected):
         raise EditError("the edit would change more than this entry (is it shared by an alias?)")
 
 
-def _plain(value: Any) -> Any:
+def _normalise_empty(value: Any) -> Any:
     """Convert every spelling of an empty group to None."""
     if isinstance(value, dict):
-        return {name: _plain(item) for name, item in value.items()} or None
+        return {name: _normalise_empty(item) for name, item in value.items()} or None
     return value
 
 
@@ -217,17 +217,17 @@ def set_value(text: str, path: str | Sequence[str], value: New) -> str:
     """
     expected = read(text)
     root = compose(text)
-    names = list(path) if not isinstance(path, str) else _split(root, path)
+    names = list(path) if not isinstance(path, str) else _split_path(root, path)
     node, depth = find_deepest(root, names)
     if depth == len(names):
-        edited = _replace(text, node, value)
+        edited = _replace_node(text, node, value)
     else:
         inner = value
         for name in reversed(names[depth + 1 :]):
             inner = {name: inner}
-        edited = _insert(text, node, names[depth], inner)
-    _place(expected, names, _convert_plain(value))
-    _same(expected, edited)
+        edited = _insert_entry(text, node, names[depth], inner)
+    _set_at(expected, names, _convert_plain(value))
+    _require_same(expected, edited)
     return edited
 
 
@@ -238,8 +238,8 @@ def add_group(text: str, names: Sequence[str], group: Mapping[str, Any]) -> str:
     if depth != len(names) - 1 or not isinstance(node, MappingNode) or node.flow_style or not node.value:
         return set_value(text, names, group)
     expected, edited = read(text), _add_lines(text, node, render_group_lines(names[-1], group, _find_column(node)))
-    _place(expected, names, _convert_plain(group))
-    _same(expected, edited)
+    _set_at(expected, names, _convert_plain(group))
+    _require_same(expected, edited)
     return edited
 
 
@@ -257,15 +257,15 @@ def append_values(text: str, path: Sequence[str], values: Sequence[int]) -> str:
     mapping gets an empty entry for each. Raises EditError, SpecError."""
     expected = read(text)
     node, depth = find_deepest(compose(text), path)
-    if depth < len(path) or _empty(node):
+    if depth < len(path) or _is_empty(node):
         raise EditError(f"no value at {'.'.join(path)}")
     if isinstance(node, MappingNode):
         edited = text
         for value in values:
             node, _ = find_deepest(compose(edited), path)
-            edited = _insert(edited, node, value, {})
-            _place(expected, [*path, str(value)], {})
-        _same(expected, edited)
+            edited = _insert_entry(edited, node, value, {})
+            _set_at(expected, [*path, str(value)], {})
+        _require_same(expected, edited)
         return edited
     start, listed = node.start_mark.index, ", ".join(map(str, values))
     if isinstance(node, ScalarNode):
@@ -276,9 +276,9 @@ def append_values(text: str, path: Sequence[str], values: Sequence[int]) -> str:
         edited = f"{text[:last]}, {listed}{text[last:]}"
     else:
         edited = _add_lines(text, node, [f"{' ' * node.start_mark.column}- {value}" for value in values])
-    there = _at(expected, path)
-    _place(expected, path, [*(there if isinstance(there, list) else [there]), *map(str, values)])
-    _same(expected, edited)
+    there = _copy_at(expected, path)
+    _set_at(expected, path, [*(there if isinstance(there, list) else [there]), *map(str, values)])
+    _require_same(expected, edited)
     return edited
 
 
@@ -316,13 +316,13 @@ def compose(text: str) -> MappingNode:
     return node
 
 
-def _child(node: Any, name: str) -> Any:
+def _find_child(node: Any, name: str) -> Any:
     if not isinstance(node, MappingNode):
         return None
     return next((value for key, value in node.value if getattr(key, "value", None) == name), None)
 
 
-def _split(root: MappingNode, path: str) -> list[str]:
+def _split_path(root: MappingNode, path: str) -> list[str]:
     """Split a dotted path into names: at each step the longest name that exists."""
     names: list[str] = []
     node: Any = root
@@ -332,7 +332,7 @@ def _split(root: MappingNode, path: str) -> list[str]:
         fitting = [name for name in there if rest == name or rest.startswith(f"{name}.")]
         name = max(fitting, key=len) if fitting else rest.partition(".")[0]
         names.append(name)
-        node, rest = _child(node, name), rest[len(name) + 1 :]
+        node, rest = _find_child(node, name), rest[len(name) + 1 :]
     return names
 
 
@@ -340,20 +340,20 @@ def find_deepest(root: MappingNode, names: Sequence[str]) -> tuple[Any, int]:
     """Return the node at the longest existing part of ``names``, and that part's length."""
     node: Any = root
     for depth, name in enumerate(names):
-        child = _child(node, name)
+        child = _find_child(node, name)
         if child is None:
             return node, depth
         node = child
     return node, len(names)
 
 
-def _empty(node: Any) -> bool:
+def _is_empty(node: Any) -> bool:
     return isinstance(node, ScalarNode) and node.start_mark.index == node.end_mark.index
 
 
-def _replace(text: str, node: Any, value: New) -> str:
-    if _empty(node):
-        return _fill(text, node, value)
+def _replace_node(text: str, node: Any, value: New) -> str:
+    if _is_empty(node):
+        return _fill_empty(text, node, value)
     if not isinstance(node, ScalarNode) or node.style in ("|", ">"):
         raise EditError(f"line {node.start_mark.line + 1}: only a value on one line can be replaced")
     written = render_value(value)
@@ -364,7 +364,7 @@ def _replace(text: str, node: Any, value: New) -> str:
     return text[: node.start_mark.index] + written + text[node.end_mark.index :]
 
 
-def _fill(text: str, node: Any, value: New) -> str:
+def _fill_empty(text: str, node: Any, value: New) -> str:
     """Add a value to a ``name:`` without one, or to a bare name, as in ``{Offline, Server}``."""
     index = node.start_mark.index
     while text[index - 1] in " \t\r\n":
@@ -373,11 +373,11 @@ def _fill(text: str, node: Any, value: New) -> str:
     return f"{text[:index]}{colon} {render_value(value)}{text[index:]}"
 
 
-def _insert(text: str, node: Any, name: str | int, value: New) -> str:
+def _insert_entry(text: str, node: Any, name: str | int, value: New) -> str:
     """Add an entry to a mapping, in the mapping's own style."""
     entry = f"{render_value(name)}: {render_value(value)}"
-    if _empty(node):
-        return _fill(text, node, {str(name): value})
+    if _is_empty(node):
+        return _fill_empty(text, node, {str(name): value})
     if not isinstance(node, MappingNode):
         raise EditError(f"line {node.start_mark.line + 1}: cannot add '{name}': there is already a value")
     if node.flow_style:
@@ -407,7 +407,7 @@ def _insert_flow(text: str, node: MappingNode, entry: str) -> str:
 
 def _find_end(node: Any, key: Any = None) -> int:
     """Find the end of the node's own text, since the parser's end mark of a block is after the comments that follow."""
-    if _empty(node) and key is not None:
+    if _is_empty(node) and key is not None:
         return int(key.end_mark.index) + 1
     if isinstance(node, MappingNode) and not node.flow_style and node.value:
         last_key, last = node.value[-1]

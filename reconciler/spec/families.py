@@ -83,7 +83,7 @@ class Family(Struct, frozen=True):
 
 def find_family(system: str) -> Family | None:
     """Find a family by a system's usual name: h200x8, 4xB200, xeon."""
-    written_as = ((name, re.search(_as_people_write(name), system, re.I)) for name in _HARDWARE)
+    written_as = ((name, re.search(_make_name_pattern(name), system, re.I)) for name in _HARDWARE)
     name, written = next(((name, where) for name, where in written_as if where is not None), ("", None))
     if written is None:
         return None
@@ -112,10 +112,10 @@ def find_stated_count(system: str) -> int | None:
 def names_accelerator(system: str, accelerator: str) -> bool:
     """Return True if a system's name contains the model number of an accelerator, as the driver writes it."""
     models = (word for word in accelerator.split() if _MODEL.fullmatch(word))
-    return any(re.search(_as_people_write(word.upper()), system, re.I) for word in models)
+    return any(re.search(_make_name_pattern(word.upper()), system, re.I) for word in models)
 
 
-def _as_people_write(family: str) -> str:
+def _make_name_pattern(family: str) -> str:
     """Return a pattern for any spelling of a family. A short name such as T4 must be a separate word, but may follow
     8x. The x of mi300x8 belongs both to the name and to the number. GH200 is not an H200."""
     *parts, last = re.findall(r"[A-Z]+[a-z]*|\d+", family)
@@ -132,7 +132,7 @@ def find_chip(accelerator: str) -> Family | None:
 
 def find_starting_value(family: Family, official: str, scenario: str) -> StartingValue | None:
     """Find a starting value; None if no result of such a system in the closed division is known."""
-    found = _load().get(family.name, {}).get(official, {}).get(scenario)
+    found = _load_values().get(family.name, {}).get(official, {}).get(scenario)
     if found is None:
         return None
     if "target_latency" in found:
@@ -146,6 +146,6 @@ def find_starting_value(family: Family, official: str, scenario: str) -> Startin
 
 
 @cache
-def _load() -> Mapping[str, Any]:
+def _load_values() -> Mapping[str, Any]:
     values: Mapping[str, Any] = YAML(typ="safe").load(_FILE)
     return values

@@ -29,14 +29,14 @@ def _read_duration(unit: str, *examples: str, zero: bool = True) -> FieldReader:
     return FieldReader(partial(parse_duration, base=unit, zero=zero), {**schema, UNIT: unit})
 
 
-def _count_schema(least: int, most: int | None = None) -> dict[str, Any]:
+def _make_count_schema(least: int, most: int | None = None) -> dict[str, Any]:
     whole = {"type": "integer", "minimum": least} | ({} if most is None else {"maximum": most})
     return {"oneOf": [whole, {"type": "string", "pattern": "^[0-9][0-9_]*$"}]}
 
 
 def _read_count(least: int, most: int | None = None) -> FieldReader:
     bounds = {"least": least} if most is None else {"least": least, "most": most}
-    return FieldReader(partial(parse_count, **bounds), _count_schema(least, most))
+    return FieldReader(partial(parse_count, **bounds), _make_count_schema(least, most))
 
 
 def _one_or_more(item: dict[str, Any], **bounds: int) -> dict[str, Any]:
@@ -51,7 +51,7 @@ _SLICES = {
     "type": "object",
     "properties": {
         "profile": {"type": "string", "pattern": f"^{scalars.PROFILE.pattern}$", "description": "Such as 1g.10gb."},
-        "count": {**_count_schema(1, 1024), "description": "Slices of this profile on each node; default: 1."},
+        "count": {**_make_count_schema(1, 1024), "description": "Slices of this profile on each node; default: 1."},
     },
     "required": ["profile"],
     "additionalProperties": False,

@@ -50,7 +50,7 @@ def read_sources(paths: Sequence[Path], root: Path) -> tuple[list[Source], list[
     chosen: dict[Path, tuple[Path, bool]] = {}  # resolved path → (path as written, whether the file itself was named)
     for path in paths:
         try:
-            found, missing = ([path], []) if leads_out(path, root) else _expand(path, root)
+            found, missing = ([path], []) if leads_out(path, root) else _list_files(path, root)
         except (OSError, RuntimeError, ValueError) as error:
             why = getattr(error, "strerror", None) or error
             found, missing = [], [Problem(str(path), 1, 1, "", f"the path cannot be read: {why}", "check the path")]
@@ -59,11 +59,11 @@ def read_sources(paths: Sequence[Path], root: Path) -> tuple[list[Source], list[
             if leads_out(file, root):
                 problems.append(refuse_link(make_written_name(file, root)))
                 continue
-            resolved = _resolve(file)
+            resolved = _resolve_path(file)
             spelled, named = chosen.get(resolved, (file, False))
             chosen[resolved] = spelled, named or file is path
     for file, named in chosen.values():
-        source = _read(file, root)
+        source = _read_file(file, root)
         if isinstance(source, Source):
             sources.append(replace(source, named=named))
         else:
@@ -73,7 +73,7 @@ def read_sources(paths: Sequence[Path], root: Path) -> tuple[list[Source], list[
     return sources, problems
 
 
-def _resolve(path: Path) -> Path:
+def _resolve_path(path: Path) -> Path:
     try:
         return path.resolve()
     except (OSError, RuntimeError):  # circular links
@@ -91,7 +91,7 @@ def make_relative_name(path: Path, root: Path) -> str:
 def make_written_name(path: Path, root: Path) -> str:
     """Return the path relative to the repository if it is inside, without following links."""
     written = Path(os.path.normpath(Path.cwd() / path))
-    tops = (Path(os.path.normpath(Path.cwd() / root)), _resolve(root))
+    tops = (Path(os.path.normpath(Path.cwd() / root)), _resolve_path(root))
     return next((written.relative_to(top).as_posix() for top in tops if written.is_relative_to(top)), path.as_posix())
 
 
@@ -100,7 +100,7 @@ def leads_out(path: Path, root: Path) -> bool:
     controls its links, and a reader of its spec must be shown only files of that branch."""
     if Path(make_written_name(path, root)).is_absolute() or ".." in Path(make_written_name(path, root)).parts:
         return False  # the path as written is already outside, so it is the user's choice
-    top, found = _resolve(root), _resolve(path)
+    top, found = _resolve_path(root), _resolve_path(path)
     return not found.is_relative_to(top) or ".git" in found.relative_to(top).parts
 
 
@@ -119,7 +119,7 @@ def compute_blob_id(data: bytes) -> str:
     return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
 
-def _expand(path: Path, root: Path) -> tuple[list[Path], list[Problem]]:
+def _list_files(path: Path, root: Path) -> tuple[list[Path], list[Problem]]:
     name = make_relative_name(path, root)
     if path.is_dir():
         found = list_spec_files(path)
@@ -155,7 +155,7 @@ def _is_spec(item: Path, folder: Path) -> bool:
     return item.suffix in _ENDINGS and not item.is_dir()
 
 
-def _read(path: Path, root: Path) -> Source | Problem:
+def _read_file(path: Path, root: Path) -> Source | Problem:
     if path.is_symlink() and (wrong := _explain_link(path)):
         return Problem(f"{make_relative_name(path.parent, root)}/{path.name}", 1, 1, "", *wrong)
     name = make_relative_name(path, root)
@@ -195,16 +195,16 @@ def decode(data: bytes, name: str) -> Source | Problem:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         before = data[: error.start].decode("utf-8", "replace")
-        line, column = _place(before)
+        line, column = _locate_end(before)
         return Problem(name, line, column, "", f"byte 0x{data[error.start]:02x} is not UTF-8", "save the file as UTF-8")
     odd = _UNPRINTABLE.search(text)
     if odd is not None:
-        line, column = _place(text[: odd.start()])
+        line, column = _locate_end(text[: odd.start()])
         message = f"invisible character (U+{ord(odd[0]):04X})"
         return Problem(name, line, column, "", message, "delete it")
     return Source(name, text, compute_blob_id(data))
 
 
-def _place(before: str) -> tuple[int, int]:
+def _locate_end(before: str) -> tuple[int, int]:
     line = before.count("\n") + 1
     return line, len(before) - (before.rfind("\n") + 1) + 1

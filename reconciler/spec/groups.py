@@ -13,7 +13,7 @@ from reconciler.spec.quantities import UnfitError
 from reconciler.spec.scalars import FieldReader
 
 
-def _empty_is_a_group(value: Any) -> Any:
+def _convert_empty(value: Any) -> Any:
     return {} if value is None else value
 
 
@@ -40,8 +40,8 @@ class Group(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _empty(cls, value: Any) -> Any:
-        return _empty_is_a_group(value)
+    def _accept_empty(cls, value: Any) -> Any:
+        return _convert_empty(value)
 
     @classmethod
     def list_names(cls) -> list[str]:
@@ -69,5 +69,5 @@ def read_by(part: str) -> FieldReader:
     return FieldReader(refuse_where_removed)
 
 
-Empty = BeforeValidator(_empty_is_a_group)
+Empty = BeforeValidator(_convert_empty)
 Options = Annotated[dict[str, fields.FreeValue], Empty]

@@ -69,15 +69,15 @@ def flatten(group: Group, node: Node | None, path: str, inside: str = "", *, lea
                 block[full] = (LayeredSetting(Value(True, child.origin), below),)
             block |= flatten(value, child, below, f"{full}.")
         elif written == "compliance":
-            block |= _tests(value, child, below)
+            block |= _flatten_tests(value, child, below)
         elif isinstance(value, dict):
-            block |= _leaves(value, child, below, f"{full}.")
+            block |= _flatten_leaves(value, child, below, f"{full}.")
         else:
             block[name_field(field, full)] = (LayeredSetting(Value(value, child.origin), below),)
     return block
 
 
-def _tests(tests: Mapping[str, Group], node: Node, path: str) -> Block:
+def _flatten_tests(tests: Mapping[str, Group], node: Node, path: str) -> Block:
     """Return the settings of the named tests; naming a test requests it, even without settings."""
     block: Block = {}
     for name, group in tests.items():
@@ -88,14 +88,14 @@ def _tests(tests: Mapping[str, Group], node: Node, path: str) -> Block:
     return block
 
 
-def _leaves(values: Mapping[str, Any], node: Node, path: str, inside: str) -> Block:
+def _flatten_leaves(values: Mapping[str, Any], node: Node, path: str, inside: str) -> Block:
     if not isinstance(node, MapNode):
         return {}
     block: Block = {}
     for name, value in values.items():
         child, below = node.items[name], f"{path}.{name}"
         if isinstance(value, dict):
-            block |= _leaves(value, child, below, f"{inside}{name}.")
+            block |= _flatten_leaves(value, child, below, f"{inside}{name}.")
         else:
             block[inside + name] = (LayeredSetting(Value(value, child.origin), below),)
     return block
@@ -141,13 +141,13 @@ def break_cycles(
             circle = list(reversed(error.args[1]))[:-1]
             first = min(range(len(circle)), key=lambda index: origins[circle[index]].origin)
             circle = circle[first:] + circle[:first]
-            problems.append(_circle(section, field, circle, origins))
-            free[circle[0]] = tuple(used for used in free[circle[0]] if used != circle[(1) % len(circle)])
+            problems.append(_describe_cycle(section, field, circle, origins))
+            free[circle[0]] = tuple(used for used in free[circle[0]] if used != circle[1 % len(circle)])
         else:
             return free, problems
 
 
-def _circle(section: str, field: str, circle: list[str], origins: Mapping[str, Value]) -> Problem:
+def _describe_cycle(section: str, field: str, circle: list[str], origins: Mapping[str, Value]) -> Problem:
     where = origins[circle[0]].origin
     steps = " → ".join(f"{name} ({origins[name].origin})" for name in circle)
     message = f"{section} {'use' if field == 'use' else 'extend'} each other in a cycle: {steps} → {circle[0]}"

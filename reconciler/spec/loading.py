@@ -66,11 +66,11 @@ def merge(roots: Iterable[MapNode]) -> tuple[MapNode | None, list[Problem]]:
                 {name: item for name, item in root.items.items() if name not in (*_HEADER, _ONLY_WHEN_NAMED)},
                 root.keys,
             )
-            merged = _merge(merged, later, "", problems)
+            merged = _merge_pair(merged, later, "", problems)
     return merged, problems
 
 
-def _merge(first: MapNode, second: MapNode, path: str, problems: list[Problem]) -> MapNode:
+def _merge_pair(first: MapNode, second: MapNode, path: str, problems: list[Problem]) -> MapNode:
     items, keys = dict(first.items), dict(first.keys)
     for name, item in second.items.items():
         inner = f"{path}.{name}" if path else name
@@ -78,20 +78,20 @@ def _merge(first: MapNode, second: MapNode, path: str, problems: list[Problem]) 
             items[name], keys[name] = item, second.keys[name]
             continue
         known = items[name]
-        if _group(known) and _group(item):
+        if _is_group(known) and _is_group(item):
             assert isinstance(known, MapNode)
             assert isinstance(item, MapNode)
-            items[name] = _merge(known, item, inner, problems)
+            items[name] = _merge_pair(known, item, inner, problems)
         else:
-            problems.append(_twice(inner, known, item))
+            problems.append(_refuse_second(inner, known, item))
     return MapNode(first.origin, items, keys)
 
 
-def _group(node: Node) -> bool:
+def _is_group(node: Node) -> bool:
     return isinstance(node, MapNode) and bool(node.items)
 
 
-def _twice(path: str, first: Node, second: Node) -> Problem:
+def _refuse_second(path: str, first: Node, second: Node) -> Problem:
     here, there = second.origin, first.origin
     message = f"set here and in {there.file}:{there.line}:{there.column}"
     fix = f"keep one of {there.file}:{there.line} and {here.file}:{here.line}"
@@ -134,14 +134,14 @@ def _list_indentation_mistakes(root: MapNode) -> Iterator[IndentationMistake]:
     for section, (noun, group) in _SECTIONS.items():
         entries = spec.items.get(section)
         if isinstance(entries, MapNode):
-            yield from _in_section(entries, section, noun, group.list_names(), spec)
+            yield from _check_section(entries, section, noun, group.list_names(), spec)
     divisions = spec.items.get("divisions")
     if isinstance(divisions, MapNode):
         declared = {section: _list_entries(spec, section) for section in ("systems", "benchmarks")}
-        yield from _in_divisions(divisions, declared)
+        yield from _check_divisions(divisions, declared)
 
 
-def _in_section(
+def _check_section(
     entries: MapNode, section: str, noun: str, settings: list[str], spec: MapNode
 ) -> Iterator[IndentationMistake]:
     before = ""
@@ -173,13 +173,13 @@ def _list_entries(spec: MapNode, section: str) -> frozenset[str]:
     return frozenset(entries.items) if isinstance(entries, MapNode) else frozenset()
 
 
-def _in_divisions(divisions: MapNode, names: Mapping[str, frozenset[str]]) -> Iterator[IndentationMistake]:
+def _check_divisions(divisions: MapNode, names: Mapping[str, frozenset[str]]) -> Iterator[IndentationMistake]:
     scenarios = models.Scenarios.list_names()
     settings = models.CellGroup.list_names()
-    for division, systems in _groups(divisions):
+    for division, systems in _list_groups(divisions):
         if find_program_of_division(division):
             continue  # the program defines what may be below its benchmarks
-        for system, benchmarks in _groups(systems):
+        for system, benchmarks in _list_groups(systems):
             path = f"spec.divisions.{division}.{system}"
             inner = next((name for name in benchmarks.items if name in names["systems"]), "")
             if inner and system in names["benchmarks"] and system not in names["systems"]:
@@ -193,10 +193,10 @@ def _in_divisions(divisions: MapNode, names: Mapping[str, frozenset[str]]) -> It
                         benchmarks.keys[name], f"{path}.{name}", message, "indent it more, below its benchmark"
                     )
                 elif isinstance(node, MapNode):
-                    yield from _among_scenarios(node, f"{path}.{name}", settings)
+                    yield from _check_scenarios(node, f"{path}.{name}", settings)
 
 
-def _among_scenarios(benchmark: MapNode, path: str, settings: list[str]) -> Iterator[IndentationMistake]:
+def _check_scenarios(benchmark: MapNode, path: str, settings: list[str]) -> Iterator[IndentationMistake]:
     before = ""
     for name in benchmark.items:
         if name in settings:
@@ -207,7 +207,7 @@ def _among_scenarios(benchmark: MapNode, path: str, settings: list[str]) -> Iter
             before = name
 
 
-def _groups(node: MapNode) -> Iterator[tuple[str, MapNode]]:
+def _list_groups(node: MapNode) -> Iterator[tuple[str, MapNode]]:
     for name, item in node.items.items():
         if isinstance(item, MapNode):
             yield name, item
@@ -240,7 +240,8 @@ def read(paths: Sequence[Path], root: Path, environment: Mapping[str, str]) -> R
 def load_adapters(root: Path) -> list[HarnessAdapter]:
     """Load the adapters in a repository's ``specs/``. Raises SpecError if a file there is wrong."""
     sources, _ = read_sources([root / "specs"], root)
-    _, _, adapters, problems = _parse([source for source in sources if not source.named])  # ignores a file called specs
+    found = [source for source in sources if not source.named]  # ignores a file called specs
+    _, _, adapters, problems = _parse_all(found)
     if problems:
         raise SpecError(problems)
     return adapters
@@ -266,7 +267,7 @@ def read_texts(
 ) -> Reading:
     """Read texts like ``read``."""
     found = list(problems)
-    taken, trees, adapters, wrong = _parse(sources)
+    taken, trees, adapters, wrong = _parse_all(sources)
     found += [*wrong, *_find_no_spec(sources, taken, adapters)]
     sources = taken
     merged, twice = merge(trees)
@@ -283,7 +284,7 @@ def read_texts(
         misplaced = find_misplaced(merged, refuses_variables)
         found += [each for each in misplaced if not any(_is_below(each.path, path) for path in silent)]
         found += [mistake.problem for mistake in mistakes]
-        declared, wrong = _declare(merged, sources, root, Variables(environment), adapters, complete=complete)
+        declared, wrong = _declare_tree(merged, sources, root, Variables(environment), adapters, complete=complete)
         # Report a value that was refused at its place (a secret, an unknown alias) once, whatever its field.
         places = {(problem.file, problem.line, problem.column) for problem in found}
         found += twice
@@ -311,7 +312,7 @@ def _is_left_out(source: Source, tree: MapNode | None) -> bool:
     return tree is not None and not source.named and applies_only_when_named(tree)
 
 
-def _parse(sources: Sequence[Source]) -> tuple[list[Source], list[MapNode], list[HarnessAdapter], list[Problem]]:
+def _parse_all(sources: Sequence[Source]) -> tuple[list[Source], list[MapNode], list[HarnessAdapter], list[Problem]]:
     """Return the files that declare the submission together, their trees and adapters, and their problems."""
     taken: list[Source] = []
     trees: list[MapNode] = []
@@ -361,7 +362,7 @@ def _refuse_other_file(source: Source, wrong: Sequence[Problem]) -> list[Problem
     return [Problem(source.name, 1, 1, "", "not a spec: apiVersion is missing", fix)]
 
 
-def _declare(
+def _declare_tree(
     tree: MapNode,
     sources: Sequence[Source],
     root: Path,

@@ -60,7 +60,7 @@ class Variables(Struct, frozen=True):
         if text.startswith("~"):
             raise UnfitError(f"{show_quantity(text)}: '~' is not expanded", "write ${HOME} instead of ~")
         for name in _VARIABLE.findall(text):
-            self._refuse(name, sent)
+            self._refuse_variable(name, sent)
             self.read[name] = self.environment.get(name)
             if not self.read[name]:
                 self.unset.add(name)
@@ -79,7 +79,7 @@ class Variables(Struct, frozen=True):
                 raise UnfitError(message, "write the path itself, or use a variable for a complete path")
         return expanded
 
-    def _refuse(self, name: str, sent: bool) -> None:
+    def _refuse_variable(self, name: str, sent: bool) -> None:
         """Refuse secrets, since a spec may come from a pull request, which must not decide what is shown or sent."""
         if _SECRET_VARIABLE.search(name):
             fix = "use a variable with a location; write secrets as {from_env: NAME}"
@@ -103,7 +103,7 @@ def explain_unset(name: str) -> UnfitError:
 def find_users(root: MapNode, names: Collection[str]) -> dict[str, Origin]:
     """Map each variable to the first place that uses it."""
     found: dict[str, Origin] = {}
-    for _, _, node in _walk(root, ()) if names else ():
+    for _, _, node in _list_scalars(root, ()) if names else ():
         for name in _VARIABLE.findall(node.value) if isinstance(node.value, str) else ():
             if name in names:
                 found.setdefault(name, node.origin)
@@ -114,44 +114,44 @@ def find_misplaced(root: MapNode, refuses_variables: Callable[[tuple[str, ...]],
     """Find variables outside location fields, and values that look like secrets (never repeated in the message).
     ``refuses_variables``: whether the field at a path refuses variables."""
     problems = {}
-    for path, name_origin, node in _walk(root, ()):
-        found = _check(path, name_origin, node, refuses_variables)
+    for path, name_origin, node in _list_scalars(root, ()):
+        found = _check_scalar(path, name_origin, node, refuses_variables)
         if found is not None:
             problems[found.file, found.line, found.column] = found
     return list(problems.values())
 
 
-def _walk(
+def _list_scalars(
     node: Node, path: tuple[str, ...], origin: Origin | None = None
 ) -> Iterator[tuple[tuple[str, ...], Origin, Any]]:
     if isinstance(node, MapNode):
         for name, item in node.items.items():
-            yield from _walk(item, (*path, name), node.keys[name])
+            yield from _list_scalars(item, (*path, name), node.keys[name])
     elif isinstance(node, ListNode):
         for item in node.items:
-            yield from _walk(item, path, item.origin)
+            yield from _list_scalars(item, path, item.origin)
     else:
         yield path, origin or node.origin, node
 
 
-def _check(
+def _check_scalar(
     path: tuple[str, ...], name_origin: Origin, node: ScalarNode, refuses_variables: Callable[[tuple[str, ...]], bool]
 ) -> Problem | None:
     value, name = node.value, path[-1] if path else ""
     dotted = ".".join(path)
     if _SECRET.search(name):
         dotted = ".".join(path[:-1])
-        return _secret(name_origin, dotted, "the name looks like a secret")
+        return _refuse_secret(name_origin, dotted, "the name looks like a secret")
     if not isinstance(value, str):
         return None
     if _SECRET.search(value) or (value and _SECRET_NAME.search(name)):
-        return _secret(node.origin, dotted, "the value looks like a secret")
+        return _refuse_secret(node.origin, dotted, "the value looks like a secret")
     if "$" in value and _ANY_VARIABLE.search(value) and refuses_variables(path):
         message = f"{show_quantity(value)} uses an environment variable; only paths and store urls may"
         return node.origin.make_problem(dotted, message, "write the value itself")
     return None
 
 
-def _secret(origin: Origin, path: str, message: str) -> Problem:
+def _refuse_secret(origin: Origin, path: str, message: str) -> Problem:
     fix = "remove it, revoke it if it was committed, and write {from_env: NAME} where supported"
     return origin.make_problem(path, message, fix)

@@ -75,7 +75,7 @@ class Store(Group):
 G = TypeVar("G", bound=Group)
 
 
-def _extend(group: type[G]) -> type[G]:
+def _extend_group(group: type[G]) -> type[G]:
     """Add the fields that programs define for the group."""
     added: dict[str, Any] = {}
     for program in load_programs():
@@ -149,7 +149,7 @@ class BenchmarkGroup(SettingsGroup):
 
 
 if not TYPE_CHECKING:
-    BenchmarkGroup = _extend(BenchmarkGroup)
+    BenchmarkGroup = _extend_group(BenchmarkGroup)
 
 
 class BenchmarkOnSystem(SettingsGroup):
@@ -256,7 +256,7 @@ class Divisions(Group):
 
 
 if not TYPE_CHECKING:
-    Divisions = _extend(Divisions)
+    Divisions = _extend_group(Divisions)
 
 
 class Metadata(Group):

@@ -101,7 +101,7 @@ def parse(text: str, file: str) -> tuple[MapNode | None, list[Problem]]:
         return None, [*builder.problems, make_syntax_problem(error, text, file)]
     except _TooMuch as stop:
         return None, [*builder.problems, stop.problem]
-    return builder.result()
+    return builder.finish()
 
 
 class _TooMuch(Exception):  # noqa: N818 - it never leaves this module
@@ -136,17 +136,17 @@ class _Builder:
     def take(self, event: Any) -> None:
         kind = type(event)
         if kind is ScalarEvent:
-            self._scalar(event)
+            self._read_scalar(event)
         elif kind is MappingStartEvent or kind is SequenceStartEvent:
-            self._open(event, kind is MappingStartEvent)
+            self._open_collection(event, kind is MappingStartEvent)
         elif kind is MappingEndEvent or kind is SequenceEndEvent:
-            self._close()
+            self._close_collection()
         elif kind is AliasEvent:
-            self._alias(event)
+            self._read_alias(event)
         elif kind is DocumentStartEvent:
-            self._document(event)
+            self._begin_document(event)
 
-    def result(self) -> tuple[MapNode | None, list[Problem]]:
+    def finish(self) -> tuple[MapNode | None, list[Problem]]:
         root = self._root
         if root is None or (isinstance(root, ScalarNode) and root.value is None):
             return None, [Problem(self.file, 1, 1, "", "the file is empty", _WRITE_SPEC)]
@@ -155,27 +155,27 @@ class _Builder:
             return None, self.problems
         return root, self.problems
 
-    def _document(self, event: Any) -> None:
+    def _begin_document(self, event: Any) -> None:
         self._documents += 1
         if self._documents > 1:
-            problem = self._problem(
-                self._origin(event), "the file contains a second document", "keep one document per file"
+            problem = self._make_problem(
+                self._make_origin(event), "the file contains a second document", "keep one document per file"
             )
             raise _TooMuch(problem)
 
-    def _scalar(self, event: Any) -> None:
-        origin = self._origin(event)
+    def _read_scalar(self, event: Any) -> None:
+        origin = self._make_origin(event)
         frame = self._frames[-1] if self._frames else None
         plainly = event.style is None or event.style == ""
         if plainly and not event.value.isascii():
             key = frame is not None and isinstance(frame.node, MapNode) and frame.awaits_key
             self._check_characters(str(event.value), origin, key=key)
         if frame is not None and isinstance(frame.node, MapNode) and frame.awaits_key:
-            self._key(frame, frame.node, str(event.value), origin)
+            self._read_key(frame, frame.node, str(event.value), origin)
             return
         node = ScalarNode(resolve(event.value) if plainly and event.tag is None else str(event.value), origin)
-        self._tag(event, origin)
-        self._add(node, 1)
+        self._check_tag(event, origin)
+        self._add_node(node, 1)
         if event.anchor:
             self._anchors[event.anchor] = (node, 1)
 
@@ -194,29 +194,30 @@ class _Builder:
             path = ".".join([frame.key for frame in self._frames[: -1 if key else None] if frame.key] + [text] * key)
             self.problems.append(Problem(self.file, origin.line, at, path, *found))
 
-    def _open(self, event: Any, mapping: bool) -> None:
-        origin = self._origin(event)
+    def _open_collection(self, event: Any, mapping: bool) -> None:
+        origin = self._make_origin(event)
         if len(self._frames) >= DEEPEST:
-            raise _TooMuch(self._problem(origin, f"values are nested more than {DEEPEST} deep", "nest less deeply"))
-        self._tag(event, origin)
+            message = f"values are nested more than {DEEPEST} deep"
+            raise _TooMuch(self._make_problem(origin, message, "nest less deeply"))
+        self._check_tag(event, origin)
         node: MapNode | ListNode = MapNode(origin) if mapping else ListNode(origin)
-        self._add(node, 0)
+        self._add_node(node, 0)
         self._frames.append(_Frame(node))
         if event.anchor:
             self._anchors[event.anchor] = (node, None)
             self._names[id(node)] = event.anchor
 
-    def _close(self) -> None:
+    def _close_collection(self) -> None:
         frame = self._frames.pop()
         if isinstance(frame.node, MapNode) and _MERGE in frame.node.items:
-            self._merge(frame.node)
+            self._merge_groups(frame.node)
         name = self._names.pop(id(frame.node), None)
         if name is not None and self._anchors[name][0] is frame.node:
             self._anchors[name] = (frame.node, frame.size)
         if self._frames:
             self._frames[-1].size += frame.size
 
-    def _merge(self, node: MapNode) -> None:
+    def _merge_groups(self, node: MapNode) -> None:
         """Merge groups into a mapping, whose own names take precedence; of several groups, the first wins."""
         merged, origin = node.items.pop(_MERGE), node.keys.pop(_MERGE)
         groups = merged.items if isinstance(merged, ListNode) else [merged]
@@ -229,8 +230,8 @@ class _Builder:
                 node.keys.update((name, at) for name, at in group.keys.items() if name not in node.items)
                 node.items.update((name, item) for name, item in group.items.items() if name not in node.items)
 
-    def _alias(self, event: Any) -> None:
-        origin = self._origin(event)
+    def _read_alias(self, event: Any) -> None:
+        origin = self._make_origin(event)
         node, size = self._anchors.get(event.anchor, (None, 0))
         if node is None:
             self._complain(
@@ -240,7 +241,7 @@ class _Builder:
             self._complain(origin, f"*{event.anchor} contains itself", "write the value instead of the alias")
         frame = self._frames[-1] if self._frames else None
         if frame is not None and isinstance(frame.node, MapNode) and frame.awaits_key:
-            self._key(
+            self._read_key(
                 frame, frame.node, str(node.value) if isinstance(node, ScalarNode) else f"*{event.anchor}", origin
             )
             return
@@ -248,11 +249,11 @@ class _Builder:
         if self._aliased > MOST_ALIASED:
             message = f"aliases expand to more than {MOST_ALIASED} values"
             raise _TooMuch(
-                self._problem(origin, message, "write the values themselves, or share them through spec.defaults")
+                self._make_problem(origin, message, "write the values themselves, or share them through spec.defaults")
             )
-        self._add(ScalarNode(None, origin) if node is None or size is None else node, size or 1)
+        self._add_node(ScalarNode(None, origin) if node is None or size is None else node, size or 1)
 
-    def _key(self, frame: _Frame, node: MapNode, name: str, origin: Origin) -> None:
+    def _read_key(self, frame: _Frame, node: MapNode, name: str, origin: Origin) -> None:
         name = name if name.isprintable() else ascii(name)
         frame.key, frame.key_origin, frame.awaits_key = name, origin, False
         frame.dropped = name in node.items
@@ -261,7 +262,7 @@ class _Builder:
             message = f"{name} is a duplicate of line {first.line}"
             self._complain(origin, message, f"keep one of the two (lines {first.line} and {origin.line})")
 
-    def _add(self, node: Node, size: int) -> None:
+    def _add_node(self, node: Node, size: int) -> None:
         """Add a scalar, or the start of a collection, to the enclosing collection."""
         if not self._frames:
             self._root = node
@@ -283,19 +284,19 @@ class _Builder:
                 frame.node.items[frame.key] = node
                 frame.node.keys[frame.key] = frame.key_origin or node.origin
 
-    def _tag(self, event: Any, origin: Origin) -> None:
+    def _check_tag(self, event: Any, origin: Origin) -> None:
         if event.tag is not None and event.tag not in _TEXT_TAGS:
             self._complain(origin, f"the tag {event.tag} is not supported", "remove the tag; write plain values")
 
-    def _origin(self, event: Any) -> Origin:
+    def _make_origin(self, event: Any) -> Origin:
         return Origin(self.file, event.start_mark.line + 1, event.start_mark.column + 1)
 
-    def _problem(self, origin: Origin, message: str, fix: str) -> Problem:
+    def _make_problem(self, origin: Origin, message: str, fix: str) -> Problem:
         path = ".".join(frame.key for frame in self._frames if frame.key)
         return Problem(self.file, origin.line, origin.column, path, message, fix)
 
     def _complain(self, origin: Origin, message: str, fix: str) -> None:
-        self.problems.append(self._problem(origin, message, fix))
+        self.problems.append(self._make_problem(origin, message, fix))
 
 
 def _begins_template(outer: Node, inner: Node) -> bool:

@@ -88,22 +88,22 @@ class Proposal(Struct, frozen=True):
 def propose(node: Mapping[str, Any], nodes: int = 1) -> Proposal:
     """Propose a system's fields. ``node``: the output of the first node's probe; ``nodes``: the number of nodes."""
     facts: Mapping[str, Any] = node["hardware"]
-    gpus = _gpus(node)
+    gpus = _list_gpus(node)
     found = {
         "system_name": str(facts.get("product", "")),
         "number_of_nodes": str(nodes),
-        **_host(facts),
-        **_network(facts, nodes),
-        **_accelerators(gpus),
+        **_describe_host(facts),
+        **_describe_network(facts, nodes),
+        **_describe_accelerators(gpus),
         "operating_system": str(facts.get("os", "")),
-        "other_software_stack": _software(node, gpus),
+        "other_software_stack": _list_software(node, gpus),
         "boot_firmware_version": str(facts.get("firmware", "")),
     }
     description = {name: found[name] for name in DESCRIPTION_FIELDS if found.get(name)}
     unread = tuple(name for name in REQUIRED if name not in description)
     hardware: dict[str, Any] = {"accelerator": str(gpus[0].get("name", ""))} if gpus else {}
     hardware["count"] = len(gpus)
-    cut = [{"profile": profile, "count": count} for profile, (count, _) in _slices(gpus).items()]
+    cut = [{"profile": profile, "count": count} for profile, (count, _) in _count_slices(gpus).items()]
     if cut:
         hardware["mig"] = cut if len(cut) > 1 else cut[0]
     if not gpus and facts.get("cpu.model"):
@@ -113,7 +113,7 @@ def propose(node: Mapping[str, Any], nodes: int = 1) -> Proposal:
     return Proposal(hardware, description, unread)
 
 
-def _gpus(node: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+def _list_gpus(node: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     """Return the GPUs that NVML lists, or else the GPU of a Tegra chip, which older drivers do not list."""
     listed: Sequence[Mapping[str, Any]] = node.get("accelerators", ())
     facts = node["hardware"]
@@ -122,7 +122,7 @@ def _gpus(node: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     return listed or [{"name": name} for name in facts.get("gpus", ())]  # there is a driver, but no NVML
 
 
-def _slices(gpus: Sequence[Mapping[str, Any]]) -> dict[str, tuple[int, int]]:
+def _count_slices(gpus: Sequence[Mapping[str, Any]]) -> dict[str, tuple[int, int]]:
     """Return the number of slices (MIG) of all GPUs by profile, with the memory of one in bytes, largest first."""
     parts = [part for gpu in gpus for part in gpu.get("slices", ())]
     sizes = {str(part["profile"]): int(part["memory_bytes"]) for part in parts}
@@ -130,11 +130,11 @@ def _slices(gpus: Sequence[Mapping[str, Any]]) -> dict[str, tuple[int, int]]:
     return {profile: (counted[profile], sizes[profile]) for profile in sorted(counted, reverse=True)}
 
 
-def _host(facts: Mapping[str, Any]) -> dict[str, str]:
+def _describe_host(facts: Mapping[str, Any]) -> dict[str, str]:
     disks = facts.get("disks", ())
     kinds = dict.fromkeys(str(disk["kind"]) for disk in disks if disk["kind"])
     sockets, numa, memory = facts.get("cpu.sockets", 0), facts.get("numa.nodes", 0), facts.get("memory.bytes", 0)
-    mhz = facts.get("cpu.mhz", 0)
+    mhz, nodes = facts.get("cpu.mhz", 0), f"{numa} NUMA nodes" if numa > 1 else ""
     return {
         "host_processor_model_name": str(facts.get("cpu.model", "")),
         "host_processors_per_node": str(sockets or ""),
@@ -143,17 +143,13 @@ def _host(facts: Mapping[str, Any]) -> dict[str, str]:
         "host_processor_caches": str(facts.get("cpu.caches", "")),
         "host_processor_interconnect": NONE if sockets == 1 else "",
         "host_memory_capacity": f"{round(memory / 2**30)} GiB" if memory else "",
-        "host_memory_configuration": _joined(str(facts.get("memory.modules", "")), _numa(numa)),
+        "host_memory_configuration": _join_parts(str(facts.get("memory.modules", "")), nodes),
         "host_storage_capacity": describe_storage(sum(int(disk["bytes"]) for disk in disks)),
         "host_storage_type": ", ".join(kinds),
     }
 
 
-def _numa(nodes: int) -> str:
-    return f"{nodes} NUMA nodes" if nodes > 1 else ""
-
-
-def _joined(*parts: str) -> str:
+def _join_parts(*parts: str) -> str:
     return ", ".join(part for part in parts if part)
 
 
@@ -164,10 +160,10 @@ def describe_storage(size: int) -> str:
     return f"{size / 1e12:.2f} TB" if size >= 10**12 else f"{size / 1e9:.0f} GB"
 
 
-def _network(facts: Mapping[str, Any], nodes: int) -> dict[str, str]:
+def _describe_network(facts: Mapping[str, Any], nodes: int) -> dict[str, str]:
     cards = facts.get("cards", ())
     kinds = dict.fromkeys(str(card["kind"]) for card in cards)
-    counted = Counter(_card(card) for card in cards)
+    counted = Counter(_describe_card(card) for card in cards)
     topology = {} if nodes > 1 else {"host_networking_topology": NONE}
     return {
         "host_networking": ", ".join(kinds) or NONE,
@@ -176,49 +172,46 @@ def _network(facts: Mapping[str, Any], nodes: int) -> dict[str, str]:
     }
 
 
-def _card(card: Mapping[str, Any]) -> str:
+def _describe_card(card: Mapping[str, Any]) -> str:
     mbit = int(card["mbit"])
     speed = f"{mbit // 1000}Gb/s " if mbit >= 1000 else f"{mbit}Mb/s " if mbit else ""
     return f"{speed}{card['kind']}"
 
 
-def _accelerators(gpus: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+def _describe_accelerators(gpus: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     if not gpus:
         return {"accelerators_per_node": "0", **dict.fromkeys(_ACCELERATOR, NONE)}
     gpu = gpus[0]
     names = dict.fromkeys(str(item.get("name", "")) for item in gpus)
     memory, width, mhz = gpu.get("memory_bytes", 0), gpu.get("memory_bus_bits", 0), gpu.get("sm_mhz", 0)
-    capacity = f"{round(memory / 2**30)} GiB" if memory else _shared(gpu)
-    cut = _slices(gpus)
+    shared = "shared with the host" if gpu.get("integrated") else ""
+    capacity = f"{round(memory / 2**30)} GiB" if memory else shared
+    cut = _count_slices(gpus)
     parts = ", ".join(f"{count}x {profile}" for profile, (count, _) in cut.items())
     each = ", ".join(f"{size / 2**30:.1f} GiB in {profile}" for profile, (_, size) in cut.items() if size)
     return {
         "accelerators_per_node": str(len(gpus)),
         "accelerator_model_name": ", ".join(names) + (f" (MIG {parts})" if parts else ""),
         "accelerator_memory_capacity": f"{capacity} ({each})" if each and capacity else capacity,
-        "accelerator_memory_configuration": _joined(f"{width}-bit bus" if width else "", _modes(gpu)),
-        "accelerator_host_interconnect": _pcie(gpu),
-        "accelerator_interconnect": _between(gpus),
+        "accelerator_memory_configuration": _join_parts(f"{width}-bit bus" if width else "", _describe_modes(gpu)),
+        "accelerator_host_interconnect": _describe_pcie(gpu),
+        "accelerator_interconnect": _describe_interconnect(gpus),
         "accelerator_frequency": f"{mhz} MHz maximum" if mhz else "",
     }
 
 
-def _shared(gpu: Mapping[str, Any]) -> str:
-    return "shared with the host" if gpu.get("integrated") else ""
-
-
-def _modes(gpu: Mapping[str, Any]) -> str:
+def _describe_modes(gpu: Mapping[str, Any]) -> str:
     ecc = {True: "ECC on", False: "ECC off", None: ""}[gpu.get("ecc")]
-    return _joined(ecc, "MIG on" if gpu.get("mig") else "")
+    return _join_parts(ecc, "MIG on" if gpu.get("mig") else "")
 
 
-def _pcie(gpu: Mapping[str, Any]) -> str:
+def _describe_pcie(gpu: Mapping[str, Any]) -> str:
     if "pcie_generation" in gpu and "pcie_width" in gpu:
         return f"PCIe Gen{gpu['pcie_generation']} x{gpu['pcie_width']}"
     return NONE if gpu.get("integrated") else ""
 
 
-def _between(gpus: Sequence[Mapping[str, Any]]) -> str:
+def _describe_interconnect(gpus: Sequence[Mapping[str, Any]]) -> str:
     link = gpus[0].get("nvlink")
     if len(gpus) == 1:
         return NONE
@@ -227,7 +220,7 @@ def _between(gpus: Sequence[Mapping[str, Any]]) -> str:
     return "PCIe" if "uuid" in gpus[0] else ""
 
 
-def _software(node: Mapping[str, Any], gpus: Sequence[Mapping[str, Any]]) -> str:
+def _list_software(node: Mapping[str, Any], gpus: Sequence[Mapping[str, Any]]) -> str:
     """Return kernel, driver, CUDA, LoadGen and Python versions; the framework depends on the cells."""
     gpu = gpus[0] if gpus else {}
     named = (

@@ -48,7 +48,7 @@ def find_published_rate(
     sections = [
         each
         for each in read_sections(code, systems[name])
-        if each.heading.startswith(heading) and _name_system(published, each) in ("", name)
+        if each.heading.startswith(heading) and _find_system(published, each) in ("", name)
     ]
     keys = (published.target_qps[scenario], published.batch_size, published.min_duration, published.min_query_count)
     names = [fill_words(key or "", words) for key in keys]
@@ -107,7 +107,7 @@ def list_broken_files(adapter: HarnessAdapter, code: Path, benchmark: str, syste
         return
     for name, paths in _list_files(published, code, adapter.known.benchmarks[benchmark].words).items():
         for path in paths if not name or names_system(published, name, system) else ():
-            if path.suffix == ".py" and isinstance(error := _parse(path), SyntaxError):
+            if path.suffix == ".py" and isinstance(error := _parse_python(path), SyntaxError):
                 yield f"{path.resolve()}:{error.lineno}:{error.offset}: {error.msg}; nothing is read from this file"
 
 
@@ -117,7 +117,7 @@ def _list_systems(published: Rates, code: Path, words: Mapping[str, str]) -> dic
     if published.system is None:
         return found
     paths = list(itertools.chain(*found.values()))
-    return {name: paths for each in read_sections(code, paths) if (name := _name_system(published, each))}
+    return {name: paths for each in read_sections(code, paths) if (name := _find_system(published, each))}
 
 
 def _list_files(published: Rates, code: Path, words: Mapping[str, str]) -> dict[str, list[Path]]:
@@ -138,7 +138,7 @@ def show_pattern(files: str) -> str:
     return re.sub(r"\{\w+\}", "*", files)
 
 
-def _name_system(published: Rates, section: Section) -> str:
+def _find_system(published: Rates, section: Section) -> str:
     """Return the system that a section's own setting names, without the name of its enumeration."""
     setting = section.settings.get(published.system or "")
     return str(setting.value).rpartition(".")[2] if setting is not None else ""
@@ -176,7 +176,7 @@ def read_sections(code: Path, paths: Sequence[Path]) -> list[Section]:
         name = path.relative_to(code).as_posix()
         if path.suffix != ".py":
             found.append(Section("", dict(_read_conf(_read_text(path), name))))
-        elif isinstance(tree := _parse(path), ast.Module):
+        elif isinstance(tree := _parse_python(path), ast.Module):
             reader.read(tree, name)
     return [*found, *reader.list_sections()]
 
@@ -185,7 +185,7 @@ def _read_text(path: Path) -> str:
     return path.read_text(encoding="utf-8", errors="replace")
 
 
-def _parse(path: Path) -> ast.Module | SyntaxError:
+def _parse_python(path: Path) -> ast.Module | SyntaxError:
     try:
         return ast.parse(_read_text(path).translate({0: "?", 0xA0: " "}))
     except SyntaxError as error:
@@ -219,7 +219,7 @@ class _PythonReader:
     def read(self, tree: ast.Module, name: str) -> None:
         self._name = name
         for statement in tree.body:
-            self._follow(statement, self._names)
+            self._follow_statement(statement, self._names)
 
     def list_sections(self) -> list[Section]:
         """List the registered classes, and the dictionaries in others, whose keys name a variant."""
@@ -232,7 +232,7 @@ class _PythonReader:
         )
         return [*self._classes, *inner]
 
-    def _follow(self, statement: ast.stmt, names: MutableMapping[str, PublishedSetting]) -> None:
+    def _follow_statement(self, statement: ast.stmt, names: MutableMapping[str, PublishedSetting]) -> None:
         match statement:
             case (
                 ast.Assign(targets=[ast.Name(id=name)], value=value)
@@ -253,7 +253,7 @@ class _PythonReader:
                     own.update(inherited if isinstance(inherited, dict) else {})
                 scope = ChainMap(own, names)
                 for each in body:
-                    self._follow(each, scope)
+                    self._follow_statement(each, scope)
                 names[name] = PublishedSetting(own, f"{self._name}:{statement.lineno}")
                 self._classes += [Section(ast.unparse(each), own) for each in decorators]
 

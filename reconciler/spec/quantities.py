@@ -92,17 +92,17 @@ def show_quantity(value: Any) -> str:
     return f"'{text[:60]}…'" if len(text) > 60 else f"'{text}'"
 
 
-def _listed(dimension: Dimension) -> str:
+def _list_units(dimension: Dimension) -> str:
     return ", ".join(unit for unit in dimension.units if unit.isascii())
 
 
-def _wrong_unit(text: str, unit: str, dimension: Dimension) -> UnfitError:
-    fix = f"write a {dimension.noun} in {_listed(dimension)}, such as {dimension.example}"
+def _explain_unit(text: str, unit: str, dimension: Dimension) -> UnfitError:
+    fix = f"write a {dimension.noun} in {_list_units(dimension)}, such as {dimension.example}"
     if not unit:
-        also = _in_nanoseconds(text) if dimension is DURATION else ""
+        also = _suggest_milliseconds(text) if dimension is DURATION else ""
         return UnfitError(
             f"{show_quantity(text)} has no unit",
-            f"write its unit ({_listed(dimension)}), such as {dimension.example}{also}",
+            f"write its unit ({_list_units(dimension)}), such as {dimension.example}{also}",
         )
     if dimension is DURATION and (total := _sum_parts(text)):
         return UnfitError(f"{show_quantity(text)} has several units; use one", f"write '{total}'")
@@ -113,7 +113,7 @@ def _wrong_unit(text: str, unit: str, dimension: Dimension) -> UnfitError:
     if thousands:
         fix = f"write {show_decimal(Decimal(text.removesuffix(unit).strip().replace('_', '')) * thousands)}"
     elif meant := _find_meant(unit, dimension):
-        fix = f"write '{text.removesuffix(unit).strip()} {meant}' (units: {_listed(dimension)})"
+        fix = f"write '{text.removesuffix(unit).strip()} {meant}' (units: {_list_units(dimension)})"
     return UnfitError(f"{show_quantity(text)} has an unknown unit {show_quantity(unit)}", fix)
 
 
@@ -138,14 +138,14 @@ def _sum_parts(text: str) -> str:
     return next((f"{total // size} {unit}" for size, unit in sizes if total and total % size == 0), "")
 
 
-def _in_nanoseconds(text: str) -> str:
+def _suggest_milliseconds(text: str) -> str:
     """Suggest the value in ms for a long number without unit, which is probably in ns, as in LoadGen's own settings."""
     if not text.isdecimal() or len(text) < 6 or len(text) > 15:
         return ""
     return f"; {text} ns, as LoadGen has it, is {show_decimal(Decimal(text) / 10**6)} ms"
 
 
-def _split(value: Any, dimension: Dimension) -> tuple[str, Decimal, str]:
+def _split_unit(value: Any, dimension: Dimension) -> tuple[str, Decimal, str]:
     fix = f"write a {dimension.noun} such as {dimension.example}"
     if not isinstance(value, (str, int, Decimal)) or isinstance(value, bool):
         raise UnfitError(f"expected a {dimension.noun}, not {show_quantity(value)}", fix)
@@ -164,10 +164,10 @@ def _split(value: Any, dimension: Dimension) -> tuple[str, Decimal, str]:
     return text, number, match[3]
 
 
-def _whole(value: Any, dimension: Dimension, base: str, *, zero: bool) -> int:
-    text, number, unit = _split(value, dimension)
+def _parse_whole(value: Any, dimension: Dimension, base: str, *, zero: bool) -> int:
+    text, number, unit = _split_unit(value, dimension)
     if unit not in dimension.units and not (number == 0 and not unit):
-        raise _wrong_unit(text, unit, dimension)
+        raise _explain_unit(text, unit, dimension)
     if number == 0 and not zero:
         problem = f"the {dimension.noun} is zero"
         raise UnfitError(problem, f"write a {dimension.noun} above 0, such as {dimension.example}")
@@ -187,12 +187,12 @@ def _explain_zero(text: str, number: str) -> UnfitError:
 
 def parse_duration(value: Any, base: str, *, zero: bool = True) -> int:
     """Parse a duration to an integer in ``base`` units (ns, us, ms, s). 0 needs no unit if ``zero`` allows it."""
-    return _whole(value, DURATION, base, zero=zero)
+    return _parse_whole(value, DURATION, base, zero=zero)
 
 
 def parse_power(value: Any) -> int:
     """Parse a power above 0 to milliwatts."""
-    return _whole(value, POWER, "mW", zero=False)
+    return _parse_whole(value, POWER, "mW", zero=False)
 
 
 def parse_rate(value: Any) -> str:
@@ -204,9 +204,9 @@ def parse_rate(value: Any) -> str:
         if each[2].casefold() != "accelerator":
             raise UnfitError(f"{show_quantity(value)} is per {each[2]}", f"write '{each[1]}{PER_ACCELERATOR}'")
         return f"{rate}{PER_ACCELERATOR}"
-    text, number, unit = _split(value, RATE)
+    text, number, unit = _split_unit(value, RATE)
     if unit and unit not in RATE.units:
-        raise _wrong_unit(text, unit, RATE)
+        raise _explain_unit(text, unit, RATE)
     if number == 0:
         raise UnfitError("the rate is zero", "write a rate above 0, such as 54")
     if number > LARGEST:

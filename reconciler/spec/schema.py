@@ -33,7 +33,7 @@ def render_schema_node(found: SchemaNode, width: int = WIDTH) -> str:
     lines.append(f"TYPE:  {_show_type(found.node)}")
     if text := str(found.node.get("description", "")):
         lines += ["", *textwrap.wrap(" ".join(text.split()), width)]
-    lines += list(_facts(found.node))
+    lines += list(_render_facts(found.node))
     if found.fields:
         lines += ["", f"FIELDS of each {found.item}, which you choose:" if found.item else "FIELDS:"]
         for name, node in found.fields.items():
@@ -50,40 +50,40 @@ def render_schema_node(found: SchemaNode, width: int = WIDTH) -> str:
 
 def render_schema_part(found: SchemaNode) -> dict[str, Any]:
     """Return the node for the JSON report: the facts of the field, and of each field below it."""
-    fields = {name: {**_field_part(node), "required": name in found.required} for name, node in found.fields.items()}
+    fields = {name: {**_render_field(node), "required": name in found.required} for name, node in found.fields.items()}
     return {
         "path": found.path,
-        **_field_part(found.node),
+        **_render_field(found.node),
         "fields": fields,
         "also": list(found.also),
         "others": list(found.others),
     }
 
 
-def _field_part(node: Mapping[str, Any]) -> dict[str, Any]:
+def _render_field(node: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "type": _show_type(node),
         "meaning": " ".join(str(node.get("description", "")).split()),
         "default": node.get("default"),
-        "choices": _choices(node),
+        "choices": _list_choices(node),
     }
 
 
-def _facts(node: Mapping[str, Any]) -> Iterator[str]:
+def _render_facts(node: Mapping[str, Any]) -> Iterator[str]:
     if "default" in node:
         yield f"Default: {node['default']}"
-    if choices := _choices(node):
+    if choices := _list_choices(node):
         yield f"One of: {', '.join(map(str, choices))}"
-    if examples := next((form["examples"] for form in _forms(node) if "examples" in form), ()):
+    if examples := next((form["examples"] for form in _list_forms(node) if "examples" in form), ()):
         yield f"Such as: {', '.join(map(str, examples))}"
 
 
-def _forms(node: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _list_forms(node: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [node, *node.get("anyOf", ()), *node.get("oneOf", ())]
 
 
-def _choices(node: Mapping[str, Any]) -> list[Any]:
-    return [choice for form in _forms(node) for choice in form.get("enum", ())]
+def _list_choices(node: Mapping[str, Any]) -> list[Any]:
+    return [choice for form in _list_forms(node) for choice in form.get("enum", ())]
 
 
 def _show_type(node: Mapping[str, Any]) -> str:
@@ -96,13 +96,13 @@ def _show_type(node: Mapping[str, Any]) -> str:
         "integer": "whole number",
     }
     found: list[str] = []
-    for form in _forms(node):
+    for form in _list_forms(node):
         kinds = form.get("type", ())
         for kind in [kinds] if isinstance(kinds, str) else kinds:
             found.append(words.get(kind, kind))
         if "properties" in form or "additionalProperties" in form:
             found.append("group")
-    if _choices(node):
+    if _list_choices(node):
         return "choice"
     return " or ".join(dict.fromkeys(word for word in found if word != "null")) or "group"
 
@@ -139,11 +139,11 @@ def find_schema_node(path: str) -> SchemaNode:
         for place, below in _list_fields(root, definitions):
             if place[-1] == parts[0]:
                 try:
-                    end, end_node = _follow(below, parts[1:], definitions, ".".join(place))
+                    end, end_node = _follow_path(below, parts[1:], definitions, ".".join(place))
                 except ReconcilerError as error:
                     wrong = wrong or error
                 else:
-                    found.setdefault(_describe(end_node), (end, end_node))
+                    found.setdefault(_serialise(end_node), (end, end_node))
         if not found and wrong:
             raise wrong
         if not found:
@@ -151,13 +151,13 @@ def find_schema_node(path: str) -> SchemaNode:
             near = find_nearest(parts[0], names)
             fix = f"write {near}" if near else give_advice(parts[0], root["properties"])
             raise ReconcilerError(f"no such field in a spec: {path}", fix=fix)
-    places = list(found.values()) or [_follow(root, parts, definitions, "")]
+    places = list(found.values()) or [_follow_path(root, parts, definitions, "")]
     walked, node = places[0]
-    group = _group(node, definitions)
+    group = _find_group(node, definitions)
     fields = {name: _resolve(found, definitions) for name, found in group.get("properties", {}).items()}
     item = ""
-    if not fields and (inner := _own_names(group)) is not None:
-        group = _group(_resolve(inner, definitions), definitions)
+    if not fields and (inner := _find_item(group)) is not None:
+        group = _find_group(_resolve(inner, definitions), definitions)
         fields = {name: _resolve(found, definitions) for name, found in group.get("properties", {}).items()}
         item = "NAME"
     others = tuple(place for place, _ in places[1:])
@@ -168,8 +168,8 @@ def find_schema_node(path: str) -> SchemaNode:
 def _list_sections(path: Sequence[str], root: Node, definitions: Mapping[str, Node]) -> tuple[str, ...]:
     """List the other sections, such as spec.benchmarks, that have this field or a group around it."""
     listed = list(_list_fields(root, definitions))
-    around = {place[-1]: _describe(node) for place, node in listed if list(place) == list(path[: len(place)])}
-    same = (place for place, node in listed if around.get(place[-1]) == _describe(node) and len(place) > _SECTION)
+    around = {place[-1]: _serialise(node) for place, node in listed if list(place) == list(path[: len(place)])}
+    same = (place for place, node in listed if around.get(place[-1]) == _serialise(node) and len(place) > _SECTION)
     sections = dict.fromkeys(".".join(place[:_SECTION]) for place in same)
     return tuple(section for section in sections if section != ".".join(path[:_SECTION]))
 
@@ -186,17 +186,17 @@ def complete_path(beginning: str) -> list[str]:
     return [f"{before}{dot}{name}" for name in names if name.startswith(last)]
 
 
-def _follow(node: Node, parts: Sequence[str], definitions: Mapping[str, Node], walked: str) -> tuple[str, Node]:
+def _follow_path(node: Node, parts: Sequence[str], definitions: Mapping[str, Node], walked: str) -> tuple[str, Node]:
     """Return the path and node that these parts lead to. A user's own name may contain a dot before a digit."""
     if not parts:
         return walked, node
     at = f"{walked}.{parts[0]}" if walked else parts[0]
     try:
-        return _follow(_step(node, parts[0], definitions, walked), parts[1:], definitions, at)
+        return _follow_path(_find_below(node, parts[0], definitions, walked), parts[1:], definitions, at)
     except ReconcilerError:
         if len(parts) == 1 or not parts[1][:1].isdigit():
             raise
-    return _follow(node, [f"{parts[0]}.{parts[1]}", *parts[2:]], definitions, walked)
+    return _follow_path(node, [f"{parts[0]}.{parts[1]}", *parts[2:]], definitions, walked)
 
 
 def _list_fields(node: Node, definitions: Mapping[str, Node]) -> Iterator[tuple[tuple[str, ...], Node]]:
@@ -205,48 +205,48 @@ def _list_fields(node: Node, definitions: Mapping[str, Node]) -> Iterator[tuple[
     seen: set[tuple[str, str]] = set()
     while waiting:
         place, below = waiting.popleft()
-        group = _group(below, definitions)
-        inner = _own_names(group)
+        group = _find_group(below, definitions)
+        inner = _find_item(group)
         if inner is not None:
             waiting.append((place, _resolve(inner, definitions)))
         for name, field in group.get("properties", {}).items():
             found = _resolve(field, definitions)
             yield (*place, name), found
-            if (name, _describe(found)) not in seen:
-                seen.add((name, _describe(found)))
+            if (name, _serialise(found)) not in seen:
+                seen.add((name, _serialise(found)))
                 waiting.append(((*place, name), found))
 
 
-def _describe(node: Node) -> str:
+def _serialise(node: Node) -> str:
     return json.dumps(node, sort_keys=True, default=str)
 
 
-def _step(node: Node, part: str, definitions: Mapping[str, Node], walked: str) -> Node:
-    group = _group(node, definitions)
+def _find_below(node: Node, part: str, definitions: Mapping[str, Node], walked: str) -> Node:
+    group = _find_group(node, definitions)
     known: Mapping[str, Node] = group.get("properties", {})
     if part in known:
         return _resolve(known[part], definitions)
-    inner = _own_names(group)
-    if inner is not None and not (known and _has(inner, part, definitions)):
-        below = _group(_resolve(inner, definitions), definitions)
+    inner = _find_item(group)
+    if inner is not None and not (known and _has_field(inner, part, definitions)):
+        below = _find_group(_resolve(inner, definitions), definitions)
         if part in below.get("properties", {}):
             return _resolve(below["properties"][part], definitions)
-        deeper = _own_names(below)
-        if deeper is not None and _has(deeper, part, definitions):
-            return _step(_resolve(inner, definitions), part, definitions, walked)
+        deeper = _find_item(below)
+        if deeper is not None and _has_field(deeper, part, definitions):
+            return _find_below(_resolve(inner, definitions), part, definitions, walked)
         return _resolve(inner, definitions)
     where = walked or "the document"
     fix = give_advice(part, known) if known else f"`reconcile explain {walked}` shows it"
     raise ReconcilerError(f"{where} has no {part}", fix=fix)
 
 
-def _has(node: Node, part: str, definitions: Mapping[str, Node]) -> bool:
-    group = _group(_resolve(node, definitions), definitions)
-    inner = _own_names(group)
-    return part in group.get("properties", {}) or (inner is not None and _has(inner, part, definitions))
+def _has_field(node: Node, part: str, definitions: Mapping[str, Node]) -> bool:
+    group = _find_group(_resolve(node, definitions), definitions)
+    inner = _find_item(group)
+    return part in group.get("properties", {}) or (inner is not None and _has_field(inner, part, definitions))
 
 
-def _own_names(group: Node) -> Node | None:
+def _find_item(group: Node) -> Node | None:
     """Return the schema below names that the user chooses; None if the names are fixed."""
     inner = group.get("additionalProperties")
     if isinstance(inner, dict):
@@ -264,7 +264,7 @@ def _resolve(node: Node, definitions: Mapping[str, Node]) -> Node:
     return {**_resolve(target, definitions), **{name: value for name, value in node.items() if name != "$ref"}}
 
 
-def _group(node: Node, definitions: Mapping[str, Node]) -> Node:
+def _find_group(node: Node, definitions: Mapping[str, Node]) -> Node:
     """Return the mapping among the permitted forms of a value."""
     for form in (node, *node.get("anyOf", ()), *node.get("oneOf", ())):
         found = _resolve(form, definitions)
@@ -281,10 +281,10 @@ _SETTINGS_OF_RUN = ("streams", "threads")
 def build_submission_schema() -> dict[str, Any]:
     """Build the schema as JSON: names, units, choices, backend options and descriptions of every field."""
     schema = Document.model_json_schema(by_alias=True)
-    _walk(schema, _tidy)
+    _visit_groups(schema, _tidy_group)
     definitions = schema["$defs"]
     for kind, part in (("Engine", "engine"), ("Run", "run")):
-        definitions[kind]["properties"]["options"] |= _options(part)
+        definitions[kind]["properties"]["options"] |= _build_options(part)
     fields = {name: {"type": ["string", "number"], "description": text} for name, text in DESCRIPTION_FIELDS.items()}
     definitions["System"]["properties"]["description"]["properties"] = fields
     _offer_names(definitions)
@@ -313,34 +313,34 @@ def render_schema() -> str:
     return json.dumps(build_submission_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
-def _options(part: str) -> dict[str, Any]:
+def _build_options(part: str) -> dict[str, Any]:
     """Return the options of all backends; those of the chosen backend are checked after layering."""
     options: dict[str, tuple[Option[Any], list[str]]] = {}
     for backend, facts in BACKENDS.items():
         for name, option in (facts.engine if part == "engine" else facts.run).items():
             if name not in _SETTINGS_OF_RUN:
                 options.setdefault(name, (option, []))[1].append(backend)
-    properties = {name: _option(option, backends) for name, (option, backends) in sorted(options.items())}
+    properties = {name: _build_option(option, backends) for name, (option, backends) in sorted(options.items())}
     return {"properties": properties, "additionalProperties": False}
 
 
-def _option(option: Option[Any], backends: list[str]) -> dict[str, Any]:
+def _build_option(option: Option[Any], backends: list[str]) -> dict[str, Any]:
     kind = {"enum": list(option.choices)} if option.choices else _KINDS[type(option.default)]
     described = f"{', '.join(backends)}: {option.text}{option.unit and f' ({option.unit})'}"
     return {**kind, "description": described} | {"default": option.default}
 
 
-def _walk(node: Any, visit: Callable[[dict[str, Any]], None]) -> None:
+def _visit_groups(node: Any, visit: Callable[[dict[str, Any]], None]) -> None:
     if isinstance(node, dict):
         for value in node.values():
-            _walk(value, visit)
+            _visit_groups(value, visit)
         visit(node)
     elif isinstance(node, list):
         for value in node:
-            _walk(value, visit)
+            _visit_groups(value, visit)
 
 
-def _tidy(node: dict[str, Any]) -> None:
+def _tidy_group(node: dict[str, Any]) -> None:
     """Remove redundant parts (titles, empty defaults), and allow groups to be empty."""
     if isinstance(node.get("title"), str):
         del node["title"]

@@ -211,7 +211,7 @@ class Audit(Group):
     )
 
 
-def _or_list(schema: dict[str, Any]) -> None:
+def _allow_list(schema: dict[str, Any]) -> None:
     """Let editors also accept a list of names."""
     mapping = {name: schema.pop(name) for name in ("type", "additionalProperties", "propertyNames") if name in schema}
     names = {"type": "array", "items": {"type": "string", "pattern": "^TEST[0-9]{2}$"}}
@@ -269,7 +269,7 @@ class SettingsGroup(Group):
         description=(
             "Compliance tests by name, such as [TEST01], or with their own settings. Required tests need not be listed."
         ),
-        json_schema_extra=_or_list,
+        json_schema_extra=_allow_list,
     )
     engine: Engine = Field(Engine(), description="The engine of this cell.")
     run: Run = Field(Run(), description="How the engine is run.")

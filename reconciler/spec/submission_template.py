@@ -57,13 +57,13 @@ def _runs_here(rules: BenchmarkRules) -> bool:
 
 def render_submission_spec(wanted: Wanted) -> str:
     """Render a valid spec."""
-    return "\n".join(_lines(wanted)) + "\n"
+    return "\n".join(_render_lines(wanted)) + "\n"
 
 
 def list_starting_values(wanted: Wanted) -> dict[str, StartingValue]:
     """Return benchmark and scenario → the value of the spec, if it has a source."""
     found = {
-        f"{rules.name} {scenario}": _start(wanted, rules.name, scenario)
+        f"{rules.name} {scenario}": _find_start(wanted, rules.name, scenario)
         for rules in wanted.benchmarks
         for scenario in list_required(wanted, rules)
         if not _find_refusal(wanted, rules.name, scenario)
@@ -83,7 +83,7 @@ def _find_refusal(wanted: Wanted, official: str, scenario: str) -> str:
     return wanted.adapter.explain_refusal(official, scenario) if wanted.adapter is not None else ""
 
 
-def _start(wanted: Wanted, official: str, scenario: str) -> StartingValue | None:
+def _find_start(wanted: Wanted, official: str, scenario: str) -> StartingValue | None:
     if wanted.adapter is not None and official in wanted.code:
         found = find_published_rate(wanted.adapter, Path(wanted.code[official]), wanted.system, official, scenario)
         if found is not None:
@@ -100,7 +100,7 @@ def _start(wanted: Wanted, official: str, scenario: str) -> StartingValue | None
     return find_starting_value(wanted.family, official, scenario) if wanted.family is not None else None
 
 
-def _lines(wanted: Wanted) -> Iterator[str]:
+def _render_lines(wanted: Wanted) -> Iterator[str]:
     yield MODELINE
     yield f"# {wanted.division}, {wanted.category}, round {wanted.ruleset.round}. Lines marked '{FILL_IN}' are yours."
     yield "# `reconcile doctor` lists what is still missing, `reconcile explain spec.benchmarks` what is allowed where."
@@ -125,22 +125,22 @@ def _lines(wanted: Wanted) -> Iterator[str]:
         yield f"        {line}{f'   {FILL_IN}' if is_open else ''}"
     yield from ("", "  benchmarks:")
     for rules in wanted.benchmarks:
-        yield from (f"    {line}" if line else "" for line in _benchmark(wanted, rules))
+        yield from (f"    {line}" if line else "" for line in _render_benchmark(wanted, rules))
     yield from ("", "  divisions:", f"    {wanted.division}:", f"      {wanted.system}:")
     for rules in wanted.benchmarks:
         yield f"        {rules.name}:"
-        yield from (f"          {line}" for line in _cells(wanted, rules))
+        yield from (f"          {line}" for line in _render_cells(wanted, rules))
 
 
-def _benchmark(wanted: Wanted, rules: BenchmarkRules) -> Iterator[str]:
+def _render_benchmark(wanted: Wanted, rules: BenchmarkRules) -> Iterator[str]:
     yield f"{rules.name}:"
     if wanted.adapter is not None:
-        yield from (f"  {line}" for line in _adapted(wanted.adapter, wanted.code.get(rules.name)))
+        yield from (f"  {line}" for line in _render_adapted(wanted.adapter, wanted.code.get(rules.name)))
         return
     facts = find_benchmark_facts(rules.name)
     backend = _choose_backend(wanted, facts)
     if facts is None or backend is None:
-        yield from (f"  {line}" for line in _command(rules.name))
+        yield from (f"  {line}" for line in _render_command(rules.name))
         return
     if not wanted.read.hardware.get("accelerator"):
         precision, why = BACKENDS[backend].precisions[0], ""
@@ -173,20 +173,20 @@ def _choose_precision(wanted: Wanted, rules: BenchmarkRules, backend: str) -> tu
     """Return (precision, a comment with its source)."""
     able = BACKENDS[backend].precisions
     for scenario in list_required(wanted, rules):
-        start = _start(wanted, rules.name, scenario)
+        start = _find_start(wanted, rules.name, scenario)
         if start is not None and start.weights in able:
             return start.weights, f"   # precision of {start.source}"
     return ("fp16" if "fp16" in able else able[0]), ""
 
 
-def _adapted(adapter: HarnessAdapter, folder: str | None) -> Iterator[str]:
+def _render_adapted(adapter: HarnessAdapter, folder: str | None) -> Iterator[str]:
     code = f"{render_value(folder)}}}" if folder else f"/path/to/code}}   {FILL_IN}: its checkout"
     yield f"harness: {{adapter: {adapter.name}, code: {code}"
     yield f"dataset: {{path: /path/to/dataset}}   {FILL_IN}: what its scorer reads"
-    yield from _undeclared("path: /path/to/model, ")
+    yield from _render_undeclared("path: /path/to/model, ")
 
 
-def _undeclared(path: str = "") -> Iterator[str]:
+def _render_undeclared(path: str = "") -> Iterator[str]:
     yield "measurements:"
     yield f"  input_data_types: {NOT_DECLARED}   {FILL_IN}, such as fp16"
     yield f"  weight_data_types: {NOT_DECLARED}   {FILL_IN}, such as fp8"
@@ -194,23 +194,23 @@ def _undeclared(path: str = "") -> Iterator[str]:
     yield f'model: {{{path}starting_weights_filename: {NOT_DECLARED}, retraining: "No"}}   {FILL_IN}'
 
 
-def _command(name: str) -> Iterator[str]:
+def _render_command(name: str) -> Iterator[str]:
     yield "# This project has no code for it: your own command runs and scores it."
     yield "harness:"
     yield f'  command: ["python", "run.py", "--user-conf", "{{user_conf}}", "--logs", "{{run_dir}}"]   {FILL_IN}'
     yield f'  score: {{command: ["python", "score.py", "{{accuracy_log}}"]}}   {FILL_IN}'
     yield f"  code: harness/{name}   {FILL_IN}: the folder of that code, which is published"
-    yield from _undeclared()
+    yield from _render_undeclared()
 
 
-def _cells(wanted: Wanted, rules: BenchmarkRules) -> Iterator[str]:
+def _render_cells(wanted: Wanted, rules: BenchmarkRules) -> Iterator[str]:
     table = rules.tables[normalise_category(wanted.category)]
     required = list_required(wanted, rules)
     for scenario in required:
         if reason := _find_refusal(wanted, rules.name, scenario):
             yield f"# {scenario}: {{}}   # required; needs its own harness.command: {reason}"
             continue
-        start = _start(wanted, rules.name, scenario)
+        start = _find_start(wanted, rules.name, scenario)
         if start is not None:
             values = ", ".join((f"{start.setting}: {start.value}", *start.further))
             yield f"{scenario}: {{{values}}}   # to begin with: {start.shown}, {start.source}"

@@ -40,7 +40,7 @@ def find_odd_space(text: str) -> int:
 
 
 def explain_space(character: str) -> tuple[str, str]:
-    return f"unusual space U+{ord(character):04X} ({_name(character)})", "write an ordinary space"
+    return f"unusual space U+{ord(character):04X} ({_name_character(character)})", "write an ordinary space"
 
 
 def explain_lookalike(text: str) -> tuple[int, str, str] | None:
@@ -50,14 +50,15 @@ def explain_lookalike(text: str) -> tuple[int, str, str] | None:
         if not _LATIN.search(word[0]) or word[0].isascii():
             continue
         for offset, character in enumerate(word[0]):
-            plain = plain_form(character)
+            plain = replace_lookalikes(character)
             if plain != character and plain.isascii():
-                message = f"{text!r} contains {character!r}, U+{ord(character):04X} ({_name(character)}), not {plain!r}"
-                return word.start() + offset, message, f"retype it: {plain_form(text)!r}"
+                name = f"U+{ord(character):04X} ({_name_character(character)})"
+                message = f"{text!r} contains {character!r}, {name}, not {plain!r}"
+                return word.start() + offset, message, f"retype it: {replace_lookalikes(text)!r}"
     return None
 
 
-def plain_form(text: str) -> str:
+def replace_lookalikes(text: str) -> str:
     """Replace lookalikes with ASCII where possible."""
     if text.isascii():
         return text
@@ -72,7 +73,7 @@ def find_typographic_quote(text: str) -> str:
     return text[0] if text[:1] and text[0] in _QUOTES else ""
 
 
-def _name(character: str) -> str:
+def _name_character(character: str) -> str:
     return unicodedata.name(character, "no name").lower()
 
 
@@ -152,12 +153,12 @@ def make_syntax_problem(error: Exception, text: str, file: str) -> Problem:
         return Problem(file, opened.start_mark.line + 1, opened.start_mark.column + 1, "", message, "close the quotes")
     # An unclosed quote or bracket is detected at the end of the file, but must be fixed where it begins.
     if error.context_mark is not None and (
-        "unexpected end of stream" in words or _ends(text, mark.line) or _stays_open(text, error)
+        "unexpected end of stream" in words or _is_at_end(text, mark.line) or _stays_open(text, error)
     ):
         mark = error.context_mark
     line, column = mark.line + 1, mark.column + 1
     if "cannot start any token" in words:
-        message, fix = _odd_character(text, mark.line, mark.column)
+        message, fix = _explain_odd_character(text, mark.line, mark.column)
         return Problem(file, line, column, "", message, fix)
     lines = text.splitlines()
     if mark.line < len(lines) and (odd := find_odd_space(lines[mark.line])) >= 0 and not lines[mark.line][:odd].strip():
@@ -178,7 +179,7 @@ def make_syntax_problem(error: Exception, text: str, file: str) -> Problem:
         return Problem(file, line, column, "", "text after the closing quote", _AFTER_QUOTE_FIX)
     for part, message, fix in _WORDS:
         if part in words:
-            return Problem(file, line, column, "", message + _context(error, mark.line), fix)
+            return Problem(file, line, column, "", message + _describe_context(error, mark.line), fix)
     return Problem(
         file,
         line,
@@ -245,11 +246,11 @@ def _stays_open(text: str, error: MarkedYAMLError) -> bool:
     return opened and len(last) - len(last.lstrip(" ")) <= len(first) - len(first.lstrip(" "))
 
 
-def _ends(text: str, line: int) -> bool:
+def _is_at_end(text: str, line: int) -> bool:
     return line >= len(text.rstrip().splitlines())
 
 
-def _context(error: MarkedYAMLError, line: int) -> str:
+def _describe_context(error: MarkedYAMLError, line: int) -> str:
     mark = error.context_mark
     if mark is None or mark.line == line:
         return ""
@@ -311,7 +312,7 @@ def _is_only_item(lines: list[str], begun: Any, line: int) -> bool:
     return len(items) == 1 and _ITEM_SETTING.fullmatch(items[0]) is not None
 
 
-def _odd_character(text: str, line: int, column: int) -> tuple[str, str]:
+def _explain_odd_character(text: str, line: int, column: int) -> tuple[str, str]:
     lines = text.splitlines()
     character = lines[line][column : column + 1] if line < len(lines) else ""
     if character == "\t":

@@ -23,7 +23,7 @@ from reconciler.spec.locations import Variables
 from reconciler.spec.names import find_nearest, give_advice
 from reconciler.spec.nodes import MapNode, Node, ScalarNode, convert_plain
 from reconciler.spec.quantities import show_quantity
-from reconciler.spec.syntax import plain_form
+from reconciler.spec.syntax import replace_lookalikes
 
 # Foreign names, from LoadGen, user.conf, mlperf.conf and other submitters' code, with their equivalents in a spec,
 # which a list of valid names would not show.
@@ -157,14 +157,14 @@ def validate(root: MapNode, variables: Variables, *, complete: bool) -> tuple[mo
                 is_reported = complete or finding["type"] != "missing"
                 there = finding["type"] == "missing" and is_misspelt(where, root)
                 if attempt == 0 and is_reported and where[0] not in _HEADER and not there:
-                    problems.append(_problem(finding, where, root))
-                _repair(document, where, missing=finding["type"] == "missing")
+                    problems.append(_explain_finding(finding, where, root))
+                _repair_document(document, where, missing=finding["type"] == "missing")
     return None, problems
 
 
 def is_misspelt(where: Location, root: MapNode) -> bool:
     """Return True if a missing name is present under a spelling that is reported as wrong."""
-    holder, group = find_node(root, where[:-1]), _group_at(where[:-1])
+    holder, group = find_node(root, where[:-1]), _find_group(where[:-1])
     if not isinstance(holder, MapNode) or group is None:
         return False
     valid = group.list_names()
@@ -174,7 +174,7 @@ def is_misspelt(where: Location, root: MapNode) -> bool:
 _HEADER = ("apiVersion", "kind")  # checked for each file, see ``loading``
 
 
-def _repair(document: Any, where: Location, *, missing: bool) -> None:
+def _repair_document(document: Any, where: Location, *, missing: bool) -> None:
     for part in where[:-1]:
         if document.get(part) is None:
             document[part] = {}
@@ -207,14 +207,14 @@ def find_node(root: MapNode, where: Location) -> Node | None:
     return node
 
 
-def _problem(finding: Mapping[str, Any], where: Location, root: MapNode) -> Problem:
+def _explain_finding(finding: Mapping[str, Any], where: Location, root: MapNode) -> Problem:
     kind, context = finding["type"], finding.get("ctx", {})
     name_origin, value_origin = find_position(root, where)
     origin = value_origin
     if kind == "extra_forbidden" and (cut := _find_cut_number(root, where)) is not None:
         origin, message, fix = cut
     elif kind == "extra_forbidden":
-        message, fix = _unknown(where)
+        message, fix = _explain_unknown(where)
         origin = name_origin
     elif kind == "missing":
         message, fix = f"{where[-1]} is missing", f"write {show_example(where[-1])}"
@@ -223,7 +223,7 @@ def _problem(finding: Mapping[str, Any], where: Location, root: MapNode) -> Prob
         origin = name_origin if "[key]" in finding["loc"] else value_origin
     elif kind in ("model_type", "dict_type", "model_attributes_type"):
         message = f"expected a group of settings, not {show_quantity(finding['input'])}"
-        fix = _inside(where, finding["input"])
+        fix = _suggest_group(where, finding["input"])
     else:
         message, fix = str(finding["msg"]), "see schemas/submission.schema.json"
     return origin.make_problem(".".join(where), message, fix)
@@ -250,8 +250,8 @@ def show_example(name: str) -> str:
     return f"'{name}: {{{inner}}}'" if inner else f"'{name}: {example}'"
 
 
-def _inside(where: Location, value: Any) -> str:
-    group = _group_at(where)
+def _suggest_group(where: Location, value: Any) -> str:
+    group = _find_group(where)
     names = group.list_names() if group is not None else []
     if isinstance(value, str) and value.partition(" ")[0] in names and " " in value:
         return f"write '{value.replace(' ', ': ', 1)}', with a ':'"
@@ -275,17 +275,17 @@ def _inside(where: Location, value: Any) -> str:
     return f"write 'name: value' pairs below it, indented; names: {', '.join(group.list_names())}"
 
 
-def _unknown(where: Location) -> tuple[str, str]:
+def _explain_unknown(where: Location) -> tuple[str, str]:
     """Return the message and fix for a name that its group does not define."""
     name = where[-1]
-    group = _group_at(where[:-1])
+    group = _find_group(where[:-1])
     valid = group.list_names() if group is not None else []
     noun = _NOUNS.get(group, "setting") if group is not None else "setting"
     holder = f" of {where[-2]}" if len(where) > 1 and noun == "setting" else ""
     message = f"{name} is not a {noun}{holder}"
     if (foreign := explain_foreign(name)) is not None:
         return foreign
-    plain = plain_form(name)
+    plain = replace_lookalikes(name)
     if plain != name and plain in valid:
         odd = next(character for character in name if not character.isascii())
         return f"{message}: it contains {odd!r} (U+{ord(odd):04X})", f"retype it: {plain}"
@@ -304,10 +304,10 @@ def _unknown(where: Location) -> tuple[str, str]:
     at_home = any(name in inner.list_names() and home in valid for home, inner in _HOMES.items())
     if at_home or find_nearest(name, valid) is None:
         for depth in range(len(where) - 2, -1, -1):
-            above = _group_at(where[:depth])
+            above = _find_group(where[:depth])
             if above is not None and depth and name in above.list_names():
                 return message, f"indent it less: it belongs to {where[depth - 1]}"
-        parent = _group_at(where[:-2]) if len(where) > 1 else None
+        parent = _find_group(where[:-2]) if len(where) > 1 else None
         for home, inner in _HOMES.items():
             if name in inner.list_names() and home in valid:
                 return message, f"write it inside {home}, as '{home}: {{{name}: …}}'"
@@ -323,7 +323,7 @@ def refuses_variables(where: Location) -> bool:
     return kind is not None and not _is_group(kind) and MAY_NAME_VARIABLES not in marks
 
 
-def _group_at(where: Location) -> type[Group] | None:
+def _find_group(where: Location) -> type[Group] | None:
     """Return the model for the group at ``where``; None if no group with fixed names is there."""
     kind, _ = _find_type(where)
     return kind if _is_group(kind) else None

@@ -19,7 +19,7 @@ _PACKAGES = ("mlperf-reconciler", "click", "rich", "pydantic", "ruamel.yaml", "j
 
 def write_report(arguments: Sequence[str], error: BaseException) -> Path:
     """Write into .reconcile/ of the repository, else into the temporary folder, else nowhere."""
-    text = "\n".join(_lines(arguments, error))
+    text = "\n".join(_list_lines(arguments, error))
     for find_folder in (_find_work, lambda: Path(tempfile.gettempdir())):
         try:
             folder = find_folder()
@@ -40,8 +40,8 @@ def _find_work() -> Path:
     return find_paths(root).work
 
 
-def _lines(arguments: Sequence[str], error: BaseException) -> list[str]:
-    versions = [f"{name} {_version(name)}" for name in _PACKAGES]
+def _list_lines(arguments: Sequence[str], error: BaseException) -> list[str]:
+    versions = [f"{name} {_find_version(name)}" for name in _PACKAGES]
     return [
         f"command: reconcile {shlex.join(arguments)}",
         f"python {platform.python_version()} on {platform.platform()}",
@@ -51,7 +51,7 @@ def _lines(arguments: Sequence[str], error: BaseException) -> list[str]:
     ]
 
 
-def _version(name: str) -> str:
+def _find_version(name: str) -> str:
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:

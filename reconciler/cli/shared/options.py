@@ -103,14 +103,6 @@ def json_option() -> click.Option:
     return click.Option(["--json", "as_json"], is_flag=True, help="Report as JSON on standard output.")
 
 
-def _all() -> click.Option:
-    return click.Option(["--all", "show_all"], is_flag=True, help="Show every cell, however many there are.")
-
-
-def _deep() -> click.Option:
-    return click.Option(["--deep"], is_flag=True, help="Hash every stored file, whatever its timestamp says.")
-
-
 def selection_options() -> list[click.Parameter]:
     """Options that select cells: also those of `plan`, `apply` and `status`."""
     return [
@@ -128,7 +120,7 @@ def selection_options() -> list[click.Parameter]:
             metavar="KIND",
             help=f"Only resources of this kind ({', '.join(_KINDS)}). May be repeated.",
         ),
-        _deep(),
+        click.Option(["--deep"], is_flag=True, help="Hash every stored file, whatever its timestamp says."),
     ]
 
 
@@ -229,7 +221,8 @@ def queue_options() -> list[click.Parameter]:
 
 
 def reporting_options() -> list[click.Parameter]:
-    return [json_option(), _all()]
+    text = "Show every cell, however many there are."
+    return [json_option(), click.Option(["--all", "show_all"], is_flag=True, help=text)]
 
 
 def pass_options() -> list[click.Parameter]:

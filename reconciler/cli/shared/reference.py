@@ -139,7 +139,7 @@ def note_reads(declared: Declared, ruleset: Ruleset) -> Mapping[str, set[str]]:
     return noted
 
 
-def _stale(name: str, table: Mapping[str, tuple[str, ...]]) -> str:
+def _list_stale_kinds(name: str, table: Mapping[str, tuple[str, ...]]) -> str:
     """List direct effects only: everything made from a stale resource is stale, too."""
     if name == "round":
         return "Submission, and the runs that read a value which the rounds rule differently"
@@ -150,7 +150,7 @@ def _stale(name: str, table: Mapping[str, tuple[str, ...]]) -> str:
     return ", ".join(sorted(kinds, key=_ORDER.index)) or "nothing"
 
 
-def _rows(
+def _list_rows(
     group: type[Group], prefix: str | None, table: Mapping[str, tuple[str, ...]]
 ) -> Iterator[tuple[str, str, str]]:
     has_settings = issubclass(group, settings_models.SettingsGroup) and group is not settings_models.SettingsGroup
@@ -165,7 +165,7 @@ def _rows(
         stale = (
             "nothing"
             if name in group.list_unread()
-            else _stale(name_field(field, _READ_AS.get(setting, setting)), table)
+            else _list_stale_kinds(name_field(field, _READ_AS.get(setting, setting)), table)
         )
         yield written, field.description or "", stale
 
@@ -175,7 +175,7 @@ def render_spec_reference() -> str:
     parts = []
     for title, where, group, prefix in _GROUPS:
         parts.append(f"## {title}\n\n{where[0].upper()}{where[1:]}\n")
-        rows = "".join(f"| `{name}` | {text} | {stale} |\n" for name, text, stale in _rows(group, prefix, table))
+        rows = "".join(f"| `{name}` | {text} | {stale} |\n" for name, text, stale in _list_rows(group, prefix, table))
         parts.append(f"| Field | Meaning | A change makes stale |\n|---|---|---|\n{rows}")
     return "\n".join(parts)
 
@@ -204,11 +204,11 @@ def render_command_reference(program: click.Group) -> str:
     commands = dict(_list_commands(program, "reconcile"))
     counted = Counter(option for command in commands.values() for option in _list_options(command))
     shared = [option for option, count in counted.items() if count >= _SEVERAL]
-    parts = ["## Options of several commands\n", _table(shared)]
+    parts = ["## Options of several commands\n", _render_options(shared)]
     for path, command in commands.items():
         name = path.removeprefix("reconcile").strip()
         level = "###" if " " in name else "##"
-        parts += [f"{level} {name or 'A pass'}\n", *_parts(command, path, shared)]
+        parts += [f"{level} {name or 'A pass'}\n", *_render_command(command, path, shared)]
     return "\n".join(parts)
 
 
@@ -225,14 +225,14 @@ def _list_commands(group: click.Group, path: str) -> Iterator[tuple[str, click.C
             yield from _list_commands(command, below)
 
 
-def _parts(command: click.Command, path: str, shared: Sequence[tuple[str, str]]) -> Iterator[str]:
+def _render_command(command: click.Command, path: str, shared: Sequence[tuple[str, str]]) -> Iterator[str]:
     usage = " ".join(command.collect_usage_pieces(click.Context(command, info_name=path)))
-    yield f"```text\n{path} {usage}\n```\n\n{_prose(command.help or '')}\n"
+    yield f"```text\n{path} {usage}\n```\n\n{_join_paragraphs(command.help or '')}\n"
     options = _list_options(command)
     own = [option for option in options if option not in shared]
     if own:
-        yield _table(own)
-    others = [f"`{_cell(name)}`" for name, text in options if (name, text) in shared]
+        yield _render_options(own)
+    others = [f"`{_escape_cell(name)}`" for name, text in options if (name, text) in shared]
     if others:
         yield f"{'Also' if own else 'Options:'} {', '.join(others)}.\n"
 
@@ -244,18 +244,18 @@ def _list_options(command: click.Command) -> list[tuple[str, str]]:
     return [(name, text) for name, text in records if not any(word in name for word in _EVERYWHERE)]
 
 
-def _table(options: Sequence[tuple[str, str]]) -> str:
-    rows = "".join(f"| `{_cell(name)}` | {_cell(text)} |\n" for name, text in options)
+def _render_options(options: Sequence[tuple[str, str]]) -> str:
+    rows = "".join(f"| `{_escape_cell(name)}` | {_escape_cell(text)} |\n" for name, text in options)
     return f"| Option | Meaning |\n|---|---|\n{rows}"
 
 
-def _prose(text: str) -> str:
+def _join_paragraphs(text: str) -> str:
     """Join each paragraph into one line of Markdown, and drop click's no-wrap marks."""
     paragraphs = re.split(r"\n\s*\n", text.replace("\b", "").strip())
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
 
 
-def _cell(text: str) -> str:
+def _escape_cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
@@ -263,11 +263,8 @@ def render_exit_codes() -> str:
     """List the exit codes, and the exceptions that lead to them."""
     rows = "".join(f"| {code} | {meaning} |\n" for code, meaning in _CODES)
     tree = (errors.__doc__ or "").partition("\n\n")[2].partition("\n\n")[0]
-    return f"| Code | Meaning |\n|---|---|\n{rows}\n## Errors\n\n```text\n{_dedent(tree)}\n```\n"
-
-
-def _dedent(text: str) -> str:
-    return "\n".join(line.removeprefix("    ") for line in text.splitlines())
+    lines = "\n".join(line.removeprefix("    ") for line in tree.splitlines())
+    return f"| Code | Meaning |\n|---|---|\n{rows}\n## Errors\n\n```text\n{lines}\n```\n"
 
 
 # The generated part of ``findings.md``: the rules of ``verify-tree``, of a detail log and of ``check``, as declared by
@@ -285,7 +282,7 @@ def render_findings_reference() -> str:
     verifier = check.load_verifier()
     declared = verifier.list_rules() if verifier is not None else ()
     premises = list(dict.fromkeys(item.statement for rule in declared for item in rule.premises))
-    parts = ["### Premises\n", *(f"{number}. {_escape(text)}" for number, text in enumerate(premises, 1))]
+    parts = ["### Premises\n", *(f"{number}. {_escape_pipes(text)}" for number, text in enumerate(premises, 1))]
     for severity in Severity:
         rules = sorted((rule for rule in declared if rule.severity is severity), key=lambda rule: rule.id)
         if rules:
@@ -310,10 +307,10 @@ def _render_check(rule: Rule) -> str:
 
 
 def _render_row(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(map(_escape, cells))} |"
+    return f"| {' | '.join(map(_escape_pipes, cells))} |"
 
 
-def _escape(text: str) -> str:
+def _escape_pipes(text: str) -> str:
     return text.replace("``", "`").replace("|", "\\|")
 
 

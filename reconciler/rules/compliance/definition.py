@@ -6,7 +6,6 @@ Each test is one module with a ``ComplianceTest``; ``judging.py`` lists them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from decimal import Decimal
 
 from msgspec import Struct, field
 
@@ -46,11 +45,11 @@ class AuditVerdict(Part, frozen=True, kw_only=True):
 
 def make_verdict(part: Part, title: str, file: str) -> AuditVerdict:
     """Return the verdict of a test with one comparison and one verify file."""
-    files = {file: verify_text(title, part)}
+    files = {file: render_verify_text(title, part)}
     return AuditVerdict(part.reasons, part.figures, part.by_speed, part.where, files=files)
 
 
-def verify_text(title: str, part: Part) -> str:
+def render_verify_text(title: str, part: Part) -> str:
     """Return the text of a verify file. TEST PASS is on a separate line; a failure lists its reasons."""
     lines = [title, *(f"{name}: {value}" for name, value in part.figures.items())]
     if part.passed:
@@ -113,9 +112,6 @@ class VerdictInputs(Struct, frozen=True):
     metrics: tuple[str, ...] = ()
     reports: Mapping[str, str] = field(default_factory=dict)
     known_answers: Part | None = None
-
-    def limit(self, name: str, default: str) -> Decimal:
-        return Decimal(self.limits.get(name, default))
 
     def find_slack(self, name: str) -> Slack:
         return Slack.from_limits(self.limits, name)

@@ -32,12 +32,12 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
         return unpack_entries(self.data, dtype)
 
     def count(self, dtype: str) -> int:
-        """Return how many numbers the data contains. Raises ValueError like ``values``."""
-        return _count(self.data, dtype)
+        """Return how many numbers the data contains. Raises ValueError like ``read_values``."""
+        return _count_numbers(self.data, dtype)
 
     def read_first(self, dtype: str, count: int = 1) -> tuple[Any, ...]:
         """Return the first of these numbers; fewer or none if there are not enough."""
-        _count(self.data, dtype)
+        _count_numbers(self.data, dtype)
         return unpack_entries(self.data[: count * _SIZES[dtype]], dtype)
 
     def read_last(self, dtype: str, count: int) -> tuple[Any, ...]:
@@ -72,10 +72,10 @@ def measure(dtype: str) -> int:
 
 
 def unpack_entries(data: bytes, dtype: str) -> tuple[Any, ...]:
-    return struct.unpack(f"<{_count(data, dtype)}{FORMATS[dtype]}", data)
+    return struct.unpack(f"<{_count_numbers(data, dtype)}{FORMATS[dtype]}", data)
 
 
-def _count(data: bytes, dtype: str) -> int:
+def _count_numbers(data: bytes, dtype: str) -> int:
     count, rest = divmod(len(data), _SIZES[dtype])
     if rest:
         raise ValueError(f"{len(data)} bytes are not a whole number of {dtype}")
@@ -103,20 +103,20 @@ def read_entries(lines: Iterable[bytes], file: str = ACCURACY_LOG) -> Iterator[E
         if not text:
             continue
         if closed:
-            raise _broken(file, number, "there is more after the end of the list")
+            raise _make_log_error(file, number, "there is more after the end of the list")
         if not opened:
             if not text.startswith(b"["):
-                raise _broken(file, number, "the list of answers does not begin here")
+                raise _make_log_error(file, number, "the list of answers does not begin here")
             opened, text = True, text[1:].strip()
         if text.endswith(b"]"):
             closed, text = True, text[:-1].strip()
         if text:
-            yield from _parse(text.rstrip(b", "), file, number)
+            yield from _parse_line(text.rstrip(b", "), file, number)
     if not closed:
-        raise _broken(file, number, "the log ends before its list does")
+        raise _make_log_error(file, number, "the log ends before its list does")
 
 
-def _parse(text: bytes, file: str, number: int) -> Iterable[Entry]:
+def _parse_line(text: bytes, file: str, number: int) -> Iterable[Entry]:
     """Parse a line, which has one entry in LoadGen's logs and may have several in those of other programs."""
     try:
         return (_make_entry(_LOGGED.decode(text)),)
@@ -143,10 +143,10 @@ def _parse_any(text: bytes, file: str, number: int) -> Iterator[Entry]:
                 None if first is None else bytes.fromhex(first),
             )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
-        raise _broken(file, number, f"no answer of LoadGen: {error}") from error
+        raise _make_log_error(file, number, f"no answer of LoadGen: {error}") from error
 
 
-def _broken(file: str, number: int, why: str) -> LogError:
+def _make_log_error(file: str, number: int, why: str) -> LogError:
     return LogError(
         f"{file}:{number}: {why}",
         fix="verification needs the whole accuracy log as LoadGen wrote it, not the one truncated for submission",

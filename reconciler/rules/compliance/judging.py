@@ -29,11 +29,11 @@ TESTS: Mapping[str, ComplianceTest] = {
 }
 
 
-def _refuse(_: VerdictInputs) -> AuditVerdict:
+def _refuse_unknown(_: VerdictInputs) -> AuditVerdict:
     raise KeyError("a test that is not known here has no verdict")
 
 
-_UNKNOWN = ComplianceTest(judge=_refuse, shows_run=False, shows_answers=False)
+_UNKNOWN = ComplianceTest(judge=_refuse_unknown, shows_run=False, shows_answers=False)
 
 
 def find_test(name: str) -> ComplianceTest:

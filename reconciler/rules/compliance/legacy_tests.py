@@ -54,7 +54,7 @@ def verify_test05(
     reasons = find_unfit(before, after)
     figures = {"performance run": show_score(before.score), "audit run": show_score(after.score)}
     if before.score is not None and after.score is not None:
-        allowed = Slack(usual=5).of(before.scenario, before.score)
+        allowed = Slack(usual=5).find_allowed(before.scenario, before.score)
         allowing = f"+-{allowed:.0%}" if both_ways else f"{allowed:.0%} worse"
         figures |= {"difference": measure_distance(before.score, after.score), "allowed": allowing}
         below, above = after.score < before.score * (1 + allowed), after.score > before.score * (1 - allowed)
@@ -69,9 +69,9 @@ def verify_test04_ab(unique: SummaryLog, same: SummaryLog) -> AuditVerdict:
     20 % for a very short SingleStream latency; slower is fine."""
     before, after = read_from_summary(unique, _EARLY), read_from_summary(same, _EARLY)
     reasons = []
-    if _off(unique, keys.ISSUE_UNIQUE):
+    if _is_off(unique, keys.ISSUE_UNIQUE):
         reasons.append("TEST04-A did not issue different samples (performance_issue_unique is off)")
-    if _off(same, keys.ISSUE_SAME):
+    if _is_off(same, keys.ISSUE_SAME):
         reasons.append("TEST04-B did not issue the same sample (performance_issue_same is off)")
     if before.scenario != after.scenario:
         reasons.append(f"TEST04-A is {before.scenario or 'unknown'}, TEST04-B {after.scenario or 'unknown'}")
@@ -79,12 +79,12 @@ def verify_test04_ab(unique: SummaryLog, same: SummaryLog) -> AuditVerdict:
     figures = {"TEST04-A score": show_score(before.score), "TEST04-B score": show_score(after.score)}
     if not reasons and before.score is not None and after.score is not None:
         short = before.scenario == "SingleStream" and before.score <= 200_000
-        if _faster(before.scenario, before.score, after.score, 0.20 if short else 0.10):
+        if _is_faster(before.scenario, before.score, after.score, 0.20 if short else 0.10):
             reasons.append(f"TEST04-B is faster: {describe_distance(before.score, after.score)} of TEST04-A")
     return make_verdict(Part(tuple(reasons), figures), f"TEST04-A: {_SPEED}", VERIFY_PERFORMANCE)
 
 
-def _faster(scenario: str, before: float, after: float, allowed: float) -> bool:
+def _is_faster(scenario: str, before: float, after: float, allowed: float) -> bool:
     """Return True if the second score is faster by ``allowed`` or more. The script of that time treated the greater
     score as better in all scenarios but SingleStream, so it read MultiStream's latency as a rate."""
     if before * (1 - allowed) < after < before * (1 + allowed):
@@ -92,7 +92,7 @@ def _faster(scenario: str, before: float, after: float, allowed: float) -> bool:
     return after <= before if scenario == "SingleStream" else after >= before
 
 
-def _off(summary: SummaryLog, setting: str) -> bool:
+def _is_off(summary: SummaryLog, setting: str) -> bool:
     return summary.get(setting) == "0"
 
 

@@ -56,12 +56,12 @@ class Published(Struct, frozen=True):
 def judge_files(published: Published) -> Iterator[Judged]:
     """Judge each verify file that exists and whose logs are complete."""
     test, rules = published.test, published.rules
-    for file in _verify_files(test, rules):
+    for file in _list_verify_files(test, rules):
         text = published.text(file)
         if text is None:
             continue
         first = passing = by_type = None
-        for verdict in _verdicts(published, file):
+        for verdict in _list_verdicts(published, file):
             if file in verdict.files:
                 first = first or verdict
                 by_type = by_type or (verdict if verdict.by_type else None)
@@ -74,7 +74,7 @@ def judge_files(published: Published) -> Iterator[Judged]:
             yield Judged(file, said, passing is not None, again, sure=said or find_test(test).sure)
 
 
-def _verdicts(published: Published, file: str) -> Iterator[AuditVerdict]:
+def _list_verdicts(published: Published, file: str) -> Iterator[AuditVerdict]:
     """Return one verdict per possible answer type, since no file states the type."""
     test = find_test(published.test)
     speed = file == test.speed_file
@@ -109,7 +109,7 @@ def is_passed(text: str, file: str, rules: TestRules | None) -> bool:
     return all(item.is_in(lines) for item in expected)
 
 
-def _verify_files(test: str, rules: TestRules | None) -> tuple[str, ...]:
+def _list_verify_files(test: str, rules: TestRules | None) -> tuple[str, ...]:
     if rules is None:
         return find_test(test).own_files
     return tuple(dict.fromkeys(expected.file for expected in rules.expected))

@@ -68,7 +68,7 @@ class Slack(Struct, frozen=True):
         }
         return cls(**{part: float(str(value)) for part, value in stated.items()})
 
-    def of(self, scenario: str, score: float) -> float:
+    def find_allowed(self, scenario: str, score: float) -> float:
         """Return the allowed fraction of the score: 0.1 for 10 %."""
         most = {"SingleStream": self.single_stream, "MultiStream": self.multi_stream}.get(scenario, -1)
         return (self.when_short if score <= most else self.usual) / 100
@@ -103,7 +103,7 @@ def _compares_percentiles(log: DetailLog) -> bool:
 
 
 def read_from_detail(log: DetailLog) -> Scored:
-    return Scored(log.scenario, log.validity, _number(log.get(find_score_key(log))), len(log.errors))
+    return Scored(log.scenario, log.validity, _parse_number(log.get(find_score_key(log))), len(log.errors))
 
 
 def read_from_summary(log: SummaryLog, keys: Mapping[str, re.Pattern[str]] | None = None) -> Scored:
@@ -115,11 +115,11 @@ def read_from_summary(log: SummaryLog, keys: Mapping[str, re.Pattern[str]] | Non
         found = [line.value for key, line in log.values.items() if shape.match(key)]
         if found:
             lower = scenario == "SingleStream" or (scenario == "MultiStream" and shape is not _SAMPLES_PER_QUERY)
-            return Scored(scenario, log.validity, _number(found[-1]), lower_is_better=lower)
+            return Scored(scenario, log.validity, _parse_number(found[-1]), lower_is_better=lower)
     return Scored(scenario, log.validity, None)
 
 
-def _number(value: object) -> float | None:
+def _parse_number(value: object) -> float | None:
     """Return None for anything but a number."""
     try:
         return float(str(value))

@@ -20,7 +20,7 @@ from reconciler.rules.compliance.definition import (
     Part,
     VerdictInputs,
     merge_parts,
-    verify_text,
+    render_verify_text,
 )
 from reconciler.rules.compliance.entries import Entry, locate_entry, measure
 from reconciler.rules.compliance.scores import (
@@ -60,6 +60,8 @@ def judge_test01(accuracy: Part, performance: Part, fallback: Part | None = None
         else:
             notes = [f"compared by accuracy, because {reason}" for reason in accuracy.reasons]
     parts = [("accuracy", accuracy), ("performance", performance)] + ([("fallback", fallback)] if fallback else [])
+    against_accuracy = "TEST01: the audit run's answers against the accuracy run's"
+    against_performance = "TEST01: the audit run's speed against the performance run's"
     return AuditVerdict(
         tuple(reasons),
         merge_parts(parts),
@@ -68,8 +70,8 @@ def judge_test01(accuracy: Part, performance: Part, fallback: Part | None = None
         by_type=accuracy.by_type,
         notes=tuple(notes),
         files={
-            VERIFY_ACCURACY: verify_text("TEST01: the audit run's answers against the accuracy run's", accuracy),
-            VERIFY_PERFORMANCE: verify_text("TEST01: the audit run's speed against the performance run's", performance),
+            VERIFY_ACCURACY: render_verify_text(against_accuracy, accuracy),
+            VERIFY_PERFORMANCE: render_verify_text(against_performance, performance),
         },
     )
 
@@ -88,12 +90,12 @@ def compare_answers(accuracy: Iterable[Entry], audit: Iterable[Entry], dtype: st
             counts["accuracy"] += 1
             counts["repeated"] += entry.index in known
             known.setdefault(entry.index, entry.data)
-        return _compared(known, audit, dtype, counts)
+        return _compare_logged(known, audit, dtype, counts)
     except (LogError, ValueError) as error:
         return Part((f"the answers cannot be compared: {error}",))
 
 
-def _compared(known: Mapping[int, bytes], audit: Iterable[Entry], dtype: str, counts: Mapping[str, int]) -> Part:
+def _compare_logged(known: Mapping[int, bytes], audit: Iterable[Entry], dtype: str, counts: Mapping[str, int]) -> Part:
     logged = found = 0
     differing: list[int] = []
     unread = _Unread(0 if dtype == ANY else measure(dtype))
@@ -104,7 +106,7 @@ def _compared(known: Mapping[int, bytes], audit: Iterable[Entry], dtype: str, co
         if other is None:
             continue
         found += 1
-        if not _same_first(entry, Entry(entry.index, other), dtype):
+        if not _has_same_first(entry, Entry(entry.index, other), dtype):
             differing.append(entry.index)
             where = where or locate_entry(logged)
         elif dtype != ANY:
@@ -198,11 +200,11 @@ class _Unread:
         )
 
 
-def _same_first(one: Entry, other: Entry, dtype: str) -> bool:
+def _has_same_first(one: Entry, other: Entry, dtype: str) -> bool:
     """Return True if the first elements are equal. An answer without elements equals only another such answer."""
     if dtype == ANY:
         fitting = (t for t in DTYPES if not len(one.data) % measure(t) and not len(other.data) % measure(t))
-        return all(_same_first(one, other, t) for t in fitting)
+        return all(_has_same_first(one, other, t) for t in fitting)
     left, right = one.read_first(dtype), other.read_first(dtype)
     return len(left) == len(right) and all(a == b for a, b in zip(left, right, strict=True))
 
@@ -232,7 +234,7 @@ def compare_speed(reference: DetailLog, audit: DetailLog, slack: Slack) -> Part:
         reasons.append(f"the target latency is {has} ns, that of the performance run {had} ns")
     figures = {"performance run": show_score(before.score), "audit run": show_score(after.score)}
     if before.score is not None and after.score is not None:
-        allowed = slack.of(before.scenario, before.score)
+        allowed = slack.find_allowed(before.scenario, before.score)
         figures |= {"difference": measure_distance(before.score, after.score), "allowed": f"+-{allowed:.0%}"}
         if not reasons and not before.score * (1 - allowed) <= after.score <= before.score * (1 + allowed):
             off, by_speed = describe_distance(before.score, after.score), True

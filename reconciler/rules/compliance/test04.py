@@ -28,10 +28,10 @@ def compare_speed(before: Scored, after: Scored, slack: Slack) -> Part:
     second; the wider slack applies below 200,000 in SingleStream and 1,600,000 in MultiStream, which is nearly
     always."""
     reasons = find_unfit(before, after)
-    reference, test = _rate(before), _rate(after)
+    reference, test = _convert_to_rate(before), _convert_to_rate(after)
     figures, by_speed = {"performance run": show_score(reference), "audit run": show_score(test)}, False
     if reference is not None and test is not None:
-        allowed = slack.of(before.scenario, reference)
+        allowed = slack.find_allowed(before.scenario, reference)
         figures |= {"difference": measure_distance(reference, test), "allowed": f"less than +{allowed:.0%}"}
         if not reasons and not test < reference * (1 + allowed):
             off, by_speed = describe_distance(reference, test), True
@@ -39,7 +39,7 @@ def compare_speed(before: Scored, after: Scored, slack: Slack) -> Part:
     return Part(tuple(reasons), figures, by_speed)
 
 
-def _rate(run: Scored) -> float | None:
+def _convert_to_rate(run: Scored) -> float | None:
     if run.score is None or run.scenario not in ("SingleStream", "MultiStream"):
         return run.score
     return 1e9 / run.score if run.score else None

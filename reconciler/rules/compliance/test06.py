@@ -33,11 +33,11 @@ def judge_test06(audit: Iterable[Entry], scenario: str, *, eos_token_id: int = 2
         for entry in audit:
             checks.answers += 1
             if not (checks.eos and checks.length and (checks.first_token or not needs_first)):
-                _check(entry, dtype, eos_token_id, checks, needs_first=needs_first)
+                _check_entry(entry, dtype, eos_token_id, checks, needs_first=needs_first)
                 if not checks.where and (checks.eos or checks.length or checks.first_token):
                     checks.where = locate_entry(checks.answers)
     except LogError as error:
-        return _failed(str(error))
+        return _make_failure(str(error))
     if not checks.answers:
         checks.length = "the audit run logged no answers"
     first = str(not checks.first_token) if needs_first else "Skipped"
@@ -54,13 +54,13 @@ def judge_test06(audit: Iterable[Entry], scenario: str, *, eos_token_id: int = 2
     return AuditVerdict(reasons, figures, where=checks.where, files=files)
 
 
-def _failed(why: str) -> AuditVerdict:
+def _make_failure(why: str) -> AuditVerdict:
     names = ("First token", "EOS", "Sample length")
     text = "".join(f"{name} check pass: False\n" for name in names) + f"TEST06 verification failed\n{why}\n"
     return AuditVerdict((f"the answers cannot be read: {why}",), files={VERIFY_ACCURACY: text})
 
 
-def _check(entry: Entry, dtype: str, eos: int, checks: _Checks, *, needs_first: bool) -> None:
+def _check_entry(entry: Entry, dtype: str, eos: int, checks: _Checks, *, needs_first: bool) -> None:
     try:
         count = entry.count(dtype)
     except ValueError as error:
@@ -69,7 +69,7 @@ def _check(entry: Entry, dtype: str, eos: int, checks: _Checks, *, needs_first: 
         checks.first_token = checks.first_token or (why if needs_first else "")
         return
     if needs_first and not checks.first_token:
-        checks.first_token = _wrong_first(entry, dtype)
+        checks.first_token = _find_wrong_first(entry, dtype)
     if not checks.eos and count > 2 and entry.read_last(dtype, 2) == (eos, eos):
         ending = _count_ending(entry.read_last(dtype, count - 1), eos)
         checks.eos = f"sample {entry.index} ends with {ending} tokens {eos} (end of sequence), one at most is allowed"
@@ -82,7 +82,7 @@ def _count_ending(tokens: tuple[object, ...], eos: int) -> int:
     return next((n for n, token in enumerate(reversed(tokens)) if token != eos), len(tokens))
 
 
-def _wrong_first(entry: Entry, dtype: str) -> str:
+def _find_wrong_first(entry: Entry, dtype: str) -> str:
     if entry.token_data is None:
         return f"sample {entry.index}: no first token was logged"
     try:

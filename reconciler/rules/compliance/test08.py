@@ -22,13 +22,13 @@ TOLERANCE = 0.001
 Key = tuple[int, int]
 
 
-def _single(number: float) -> float:
+def _round_to_single(number: float) -> float:
     """Round to single precision, as the official script does before it clips."""
     value: float = struct.unpack("<f", struct.pack("<f", number))[0]
     return value
 
 
-_LEAST, _MOST = _single(1e-7), _single(1 - 1e-7)
+_LEAST, _MOST = _round_to_single(1e-7), _round_to_single(1 - 1e-7)
 
 
 class _Counts(Struct):
@@ -42,16 +42,16 @@ def judge_test08(accuracy: Iterable[Entry], audit: Iterable[Entry], tolerance: f
     """Judge the test: every sample of the audit run must be in the accuracy run, with its normalized entropy within the
     tolerance."""
     try:
-        part = _compare(accuracy, audit, tolerance)
+        part = _compare_predictions(accuracy, audit, tolerance)
     except (LogError, ValueError, OverflowError) as error:
         part = Part((f"the answers cannot be compared: {error}",))
     return make_verdict(part, "TEST08: the audit run's predictions against the accuracy run's", VERIFY_ACCURACY)
 
 
-def _compare(accuracy: Iterable[Entry], audit: Iterable[Entry], tolerance: float) -> Part:
+def _compare_predictions(accuracy: Iterable[Entry], audit: Iterable[Entry], tolerance: float) -> Part:
     # Read the audit run's answers first: there are few of them, and only the matching answers of the accuracy run need
     # to be kept.
-    tested = [(_key(values), values[2:]) for values in (entry.read_values("float32") for entry in audit)]
+    tested = [(_read_key(values), values[2:]) for values in (entry.read_values("float32") for entry in audit)]
     counts, wanted = _Counts(audit=len(tested)), {key for key, _ in tested}
     known: dict[Key, Sequence[float]] = {}
     for entry in accuracy:
@@ -59,11 +59,11 @@ def _compare(accuracy: Iterable[Entry], audit: Iterable[Entry], tolerance: float
         counts.accuracy += 1
         if not values or len(values) != 3 + 3 * int(values[-1]):
             raise ValueError(f"sample {entry.index} of the accuracy run has {len(values)} numbers, not 3 + 3 for each")
-        key = _key(values)
+        key = _read_key(values)
         if key in wanted:
             known[key] = values
     for key, predictions in tested:
-        _judge(key, predictions, known, tolerance, counts)
+        _judge_sample(key, predictions, known, tolerance, counts)
     reasons = []
     if counts.differing:
         total = len(counts.differing)
@@ -82,13 +82,13 @@ def _compare(accuracy: Iterable[Entry], audit: Iterable[Entry], tolerance: float
     return Part(tuple(reasons), figures)
 
 
-def _key(values: Sequence[float]) -> Key:
+def _read_key(values: Sequence[float]) -> Key:
     if len(values) < 2:
         raise ValueError("an answer holds no timestamp and query")
     return int(values[0]), int(values[1])
 
 
-def _judge(
+def _judge_sample(
     key: Key,
     predictions: Sequence[float],
     known: Mapping[Key, Sequence[float]],
@@ -117,22 +117,22 @@ def compute_entropy(predictions: Sequence[float], labels: Sequence[float], weigh
     total = math.fsum(weights)
     if total == 0:
         return 0.0
-    chosen = [_clipped(label) for label in labels]
+    chosen = [_clip(label) for label in labels]
     cross = -math.fsum(
         weight * (label * math.log(p) + (1 - label) * math.log(1 - p))
-        for p, label, weight in zip(map(_clipped, predictions), chosen, weights, strict=True)
+        for p, label, weight in zip(map(_clip, predictions), chosen, weights, strict=True)
     )
-    mean = _clipped(math.fsum(w * label for w, label in zip(weights, chosen, strict=True)) / total)
+    mean = _clip(math.fsum(w * label for w, label in zip(weights, chosen, strict=True)) / total)
     base = -mean * math.log(mean) - (1 - mean) * math.log(1 - mean)
     return cross / (base * total) if base else 0.0
 
 
-def _clipped(number: float) -> float:
+def _clip(number: float) -> float:
     return number if math.isnan(number) else min(max(number, _LEAST), _MOST)
 
 
 def _judge_inputs(inputs: VerdictInputs) -> AuditVerdict:
-    tolerance = float(inputs.limit("most_entropy_change", "0.1")) / 100
+    tolerance = float(inputs.limits.get("most_entropy_change", "0.1")) / 100
     return judge_test08(inputs.accuracy.read_entries("accuracy"), inputs.audit.read_entries(AUDIT), tolerance)
 
 

@@ -21,11 +21,11 @@ def judge_test09(audit: Iterable[Entry], least: Decimal, most: Decimal) -> Audit
     except LogError as error:
         part = Part((f"the answers cannot be read: {error}",))
     else:
-        part = _within(lengths, least, most)
+        part = _check_mean_length(lengths, least, most)
     return make_verdict(part, "TEST09: mean output length of the audit run", OUTPUT_LENGTH)
 
 
-def _within(lengths: list[int], least: Decimal, most: Decimal) -> Part:
+def _check_mean_length(lengths: list[int], least: Decimal, most: Decimal) -> Part:
     if not lengths:
         return Part(("the audit run logged no answers",))
     mean = sum(lengths) / len(lengths)

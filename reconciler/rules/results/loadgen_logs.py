@@ -99,7 +99,7 @@ def judge_run(run: RunFiles) -> AttemptVerdict:
         log = parse_detail(read_regular(run.output / DETAIL), DETAIL)
     except (OSError, ReconcilerError) as error:
         refuse_storage_error(error, run.output / DETAIL)
-        problem = f"the run wrote no readable {DETAIL}: {error}{_ending(run.reported)}"
+        problem = f"the run wrote no readable {DETAIL}: {error}{_describe_ending(run.reported)}"
         return AttemptVerdict({}, problem, "backend", "see the child's log")
     asked = collect_asked(run.inputs, run.mode)
     differing = [
@@ -108,7 +108,7 @@ def judge_run(run: RunFiles) -> AttemptVerdict:
         *(find_broken_files(run.output, log, answers=logs_answers(run.inputs, run.mode)) if log.complete else ()),
     ]
     if differing:
-        ended = _ending(run.reported) if run.by_command else ""
+        ended = _describe_ending(run.reported) if run.by_command else ""
         problem = f"LoadGen did not run as requested; {DETAIL} shows: {'; '.join(differing)}{ended}"
         passes = f"that the command gives {{user_conf}} and the model name {run.inputs.get('model_key')} to FromConfig"
         checked = passes if run.by_command else "LoadGen's version and the round"
@@ -229,7 +229,7 @@ def logs_answers(inputs: Container[str], mode: str) -> bool:
     return mode == ACCURACY or _SAMPLED in inputs
 
 
-def _ending(reported: RecordValues) -> str:
+def _describe_ending(reported: RecordValues) -> str:
     """Describe how a command ended. This proves nothing, but a failure is where to look first."""
     status = reported.get("exit_status")
     if not isinstance(status, int) or not status:

@@ -710,7 +710,7 @@ def test_show_prints_the_commands_of_a_published_harness(
 ) -> None:
     """Filled in, except what only an attempt knows."""
     for benchmark in list_adapters()[adapter].known.benchmarks:
-        folder = tmp_path / "theirs" / list_adapters()[adapter].name_folder(benchmark).replace("*", "xpu")
+        folder = tmp_path / "theirs" / list_adapters()[adapter].make_folder_name(benchmark).replace("*", "xpu")
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "main.py").write_text("")
     monkeypatch.chdir(tmp_path)

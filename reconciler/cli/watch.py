@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TextIO
@@ -118,7 +119,8 @@ def command(
         health=health or 0,
     )
     if systemd:
-        say_at_once(render_systemd_unit(paths.root, str(Path(sys.argv[0]).resolve()), _drop_systemd(sys.argv)))
+        program, *typed = sys.argv
+        say_at_once(render_systemd_unit(paths.root, [str(Path(program).resolve()), *_list_unit_words(typed)]))
         return IN_SYNC
     with ExitStack() as stack:
         stream = _open_stream(events, stack)
@@ -148,7 +150,11 @@ def _open_stream(events: str, stack: ExitStack) -> TextIO | None:
     return stack.enter_context(Path(events).open("a", encoding="utf-8")) if events else None
 
 
-def _drop_systemd(arguments: list[str]) -> list[str]:
-    """Return the words after `watch`, as typed."""
-    at = arguments.index("watch") + 1 if "watch" in arguments else len(arguments)
-    return [word for word in arguments[at:] if word != "--systemd"]
+def _list_unit_words(arguments: Iterable[str]) -> Iterator[str]:
+    """Yield a command line as typed, without --systemd and -C: the unit starts in the repository."""
+    words = iter(arguments)
+    for word in words:
+        if word == "-C":
+            next(words, None)
+        elif word != "--systemd":
+            yield word

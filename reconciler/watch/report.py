@@ -245,9 +245,9 @@ WantedBy=default.target
 """
 
 
-def render_systemd_unit(root: Path, executable: str, arguments: Sequence[str]) -> str:
-    """Return the systemd unit that keeps the watch running."""
-    command = shlex.join([executable, "watch", *arguments])
+def render_systemd_unit(root: Path, words: Sequence[str]) -> str:
+    """Return the systemd unit that keeps this command line running."""
+    command = shlex.join(words)
     return _UNIT.format(root=_escape(str(root)), folder=_escape(str(root)), command=_escape(command))
 
 

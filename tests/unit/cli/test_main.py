@@ -388,3 +388,11 @@ def test_completion_looks_where_the_command_would(
 ) -> None:
     monkeypatch.chdir(declared.parent)
     assert complete("-C", declared.name, "show", "o") == [CELL]
+
+
+def test_the_unit_of_a_watch_has_its_options(
+    declared: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["-C", str(declared), "--wide", "watch", "--commit", "--systemd"]
+    monkeypatch.setattr(sys, "argv", ["/venv/bin/reconcile", *words])
+    assert "ExecStart=/venv/bin/reconcile --wide watch --commit\n" in reconcile.succeed(*words)

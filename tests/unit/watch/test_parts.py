@@ -117,6 +117,8 @@ def test_window_when_it_is_none_says_how_to_write_one(text: str) -> None:
 
 
 def test_unit_starts_the_same_watch_in_the_same_folder() -> None:
-    text = render_systemd_unit(Path("/srv/my repo"), "/venv/bin/reconcile", ["--commit", "--observe", "system=b 100%"])
+    text = render_systemd_unit(
+        Path("/srv/my repo"), ["/venv/bin/reconcile", "watch", "--commit", "--observe", "system=b 100%"]
+    )
     assert "WorkingDirectory=/srv/my repo\n" in text
     assert "ExecStart=/venv/bin/reconcile watch --commit --observe 'system=b 100%%'\n" in text

@@ -68,7 +68,7 @@ class BackendEngine:
     outputs: tuple[Tensor, ...]
     settings: dict[str, Any] = field(default_factory=dict)
 
-    def document(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         """Convert to JSON: tensors become [name, shape, dtype]."""
         values = {name: getattr(self, name) for name in self.__slots__}
         for name in ("inputs", "outputs"):
@@ -76,7 +76,7 @@ class BackendEngine:
         return {**values, "batch_sizes": list(self.batch_sizes), "format": 1}
 
     def write(self, folder: Path) -> None:
-        text = json.dumps(self.document(), indent=1, sort_keys=True) + "\n"
+        text = json.dumps(self.describe(), indent=1, sort_keys=True) + "\n"
         (folder / DESCRIPTION).write_text(text, encoding="utf-8")
 
     def require_batch(self, size: int) -> None:

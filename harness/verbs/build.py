@@ -175,7 +175,7 @@ def _build_engine(request: BuildRequest, counter: Counter) -> Made:
             )
         )
         engine.write(output)
-        documents[part] = engine.document()
+        documents[part] = engine.describe()
         if timing := engine.settings.get("tensorrt", {}).get("timing_cache"):
             timings[part] = timing
     if timings:

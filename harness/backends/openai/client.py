@@ -100,7 +100,7 @@ class Client:
     def place(self, prompts: Sequence[np.ndarray], stops: Sequence[int] = ()) -> None:
         if self._whole:  # images make them large, so they are stored only once
             bodies = [prompt.data for prompt in prompts]
-            self._prompts = _Prompts(bodies, self._make_head()[:-1] + b', "messages": ', b"}")
+            self._prompts = _Prompts(bodies, self._write({})[:-1] + b', "messages": ', b"}")
         else:
             find = self._plan.sampling.find_stop_sequence
             known = [find(number) for number in stops] or [None] * len(prompts)
@@ -117,10 +117,6 @@ class Client:
     def close(self) -> None:
         self._loop.call(self._shut())
         self._loop.stop()
-
-    def _make_head(self) -> bytes:
-        """Return the complete request except the prompt."""
-        return self._write({})
 
     def _say_how(self) -> dict[str, Any]:
         said: dict[str, Any] = {"model": self._model, **describe_sampling(self._plan.sampling)}

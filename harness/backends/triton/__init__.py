@@ -140,12 +140,12 @@ def facts() -> dict[str, Fact]:
     """Facts about the server installed here. A server at an address reports its own version: ``server.version``."""
     program = find_program("")
     digest = hash_files(program.root, list_digested(program)) if program else ""
-    return as_evidence({"backend.version": _version(), "backend.digest": digest})
+    return as_evidence({"backend.version": _find_version(), "backend.digest": digest})
 
 
 def build(plan: BuildPlan) -> BackendEngine:
     """Build the engine of the backend ``made_by``, in its own folder."""
-    return build_served(plan, _version())
+    return build_served(plan, _find_version())
 
 
 def load(plan: LoadPlan) -> TritonSession:
@@ -153,7 +153,7 @@ def load(plan: LoadPlan) -> TritonSession:
     return TritonSession(plan, plan.require_engine("Triton"))
 
 
-def _version() -> str:
+def _find_version() -> str:
     return find_distribution_version(*BACKENDS["triton"].distributions)
 
 

@@ -19,7 +19,7 @@ from harness.child.digests import hash_files
 from harness.contract import BACKENDS, Fact, as_evidence
 from harness.errors import HarnessError
 from harness.machine.facts import find_distribution_version
-from harness.machine.numa import pinned_near
+from harness.machine.numa import pin_temporarily
 from harness.run.qsl import Rows, count_rows
 
 ENGINE_FILE = "model.onnx"
@@ -88,7 +88,7 @@ class OnnxRuntimeSession(StreamSession):
             session = shared.get(place.node)
             if session is None:
                 # A session's threads stay where they are created, and its weights where they are first written.
-                with pinned_near(place.node, place.processors):
+                with pin_temporarily(place.node, place.processors):
                     session = _open(path, self._make_options(place.threads))
                 if place.threads == 1:
                     shared[place.node] = session

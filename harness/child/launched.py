@@ -24,10 +24,10 @@ _LOCAL_RANKS = ("SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID"
 def rank() -> dict[str, int]:
     """Return this process's number among ``all`` that the launcher started, and among the ``local`` ones of its
     node."""
-    return {"all": _first_number(_RANKS), "local": _first_number(_LOCAL_RANKS)}
+    return {"all": _read_number(_RANKS), "local": _read_number(_LOCAL_RANKS)}
 
 
-def _first_number(names: tuple[str, ...]) -> int:
+def _read_number(names: tuple[str, ...]) -> int:
     return next((int(value) for name in names if (value := os.environ.get(name, "")).isdecimal()), 0)
 
 

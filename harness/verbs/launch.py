@@ -44,13 +44,13 @@ def execute(request: LaunchRequest, _give_up: Callable[[BaseException], None]) -
     ended = run_group(command, output, lambda: run_ending(request.ending), relay, stop)
     answer = Path(request.answer)
     if not answer.exists():
-        raise _silent(request, ended, output)
+        raise _explain_silence(request, ended, output)
     return Result.read(answer)
 
 
-def _silent(request: LaunchRequest, ended: GroupEnd, output: BoundedOutput) -> HarnessError:
+def _explain_silence(request: LaunchRequest, ended: GroupEnd, output: BoundedOutput) -> HarnessError:
     how = f"was ended by signal {-ended.status}" if ended.status < 0 else f"ended with status {ended.status}"
-    said = output.last_lines(5)
+    said = output.read_last_lines(5)
     return HarnessError(
         f"the launcher {request.command[0]} {how} without a result of its child{': ' if said else ''}{said}",
         "resources" if ended.status < 0 else "missing",

@@ -53,8 +53,8 @@ def execute(request: ServiceRequest, _give_up: Callable[[BaseException], None]) 
     output.line = request.probe.line.encode()
     watch = _Watch(request, output, stop, facts)
     ended = run_group(command, output, lambda: run_ending(request.ending), watch, stop)
-    problem, problem_class, fix = _problem(request.probe, watch, ended, asked=stop.asked)
-    values: dict[str, Any] = {"exit_status": ended.status, "log": output.last_lines()}
+    problem, problem_class, fix = _explain_end(request.probe, watch, ended, asked=stop.asked)
+    values: dict[str, Any] = {"exit_status": ended.status, "log": output.read_last_lines()}
     return Result(
         done=not problem,
         seconds=time.monotonic() - began,
@@ -118,7 +118,7 @@ class _Watch:
         self._counter.stage("serving")
 
 
-def _problem(probe: Ready, watch: _Watch, ended: GroupEnd, *, asked: bool) -> tuple[str, str, str]:
+def _explain_end(probe: Ready, watch: _Watch, ended: GroupEnd, *, asked: bool) -> tuple[str, str, str]:
     """Return the problem, its class and the fix; all empty if the end was requested."""
     if watch.silent and watch.ready:
         problem = f"the service stopped answering for {probe.patience:g} s ({watch.silent})"

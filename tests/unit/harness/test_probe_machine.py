@@ -214,7 +214,7 @@ def test_a_run_is_described_by_power_energy_throttling_and_errors(monkeypatch: p
     monkeypatch.setitem(sys.modules, "pynvml", driver)
     with Telemetry(["0000:3b:00.0"]) as telemetry:
         pass
-    assert "Xid 79" in telemetry.faults()
+    assert "Xid 79" in telemetry.describe_faults()
     found = telemetry.facts(samples=100_000)
     assert {fact.role for fact in found.values()} == {"note"}
     facts = {name: fact.value for name, fact in found.items() if ".gpu." in name}

@@ -87,26 +87,26 @@ class BertNetwork(NetworkBuilder):
         super().__init__(np.random.default_rng(0))
         self._given = weights
 
-    def named(self, name: str) -> str:
+    def add_named(self, name: str) -> str:
         return self.constant(self._given[name], name=name)
 
     def multiply(self, name: str, source: str) -> str:
         """Multiply. Weights are stored in the product's layout, as by an exporter that folds constants."""
         product = self.node("MatMul", [source, self.constant(self._given[f"{name}.weight"].T)])
-        return self.node("Add", [self.named(f"{name}.bias"), product])
+        return self.node("Add", [self.add_named(f"{name}.bias"), product])
 
     def normalize(self, name: str, source: str) -> str:
         centred = self.node("Sub", [source, self.node("ReduceMean", [source], axes=[-1])])
         variance = self.node("ReduceMean", [self.node("Mul", [centred, centred])], axes=[-1])
         spread = self.node("Sqrt", [self.node("Add", [variance, self.constant(EPS)])])
-        scaled = self.node("Mul", [self.node("Div", [centred, spread]), self.named(f"{name}.weight")])
-        return self.node("Add", [scaled, self.named(f"{name}.bias")])
+        scaled = self.node("Mul", [self.node("Div", [centred, spread]), self.add_named(f"{name}.weight")])
+        return self.node("Add", [scaled, self.add_named(f"{name}.bias")])
 
     def embed(self) -> str:
         first, last = self.constant([0], "int64"), self.constant([LENGTH], "int64")
-        places = self.node("Slice", [self.named("bert.embeddings.position_embeddings.weight"), first, last])
-        words = self.node("Gather", [self.named("bert.embeddings.word_embeddings.weight"), "input_ids"])
-        segments = self.node("Gather", [self.named("bert.embeddings.token_type_embeddings.weight"), "segment_ids"])
+        places = self.node("Slice", [self.add_named("bert.embeddings.position_embeddings.weight"), first, last])
+        words = self.node("Gather", [self.add_named("bert.embeddings.word_embeddings.weight"), "input_ids"])
+        segments = self.node("Gather", [self.add_named("bert.embeddings.token_type_embeddings.weight"), "segment_ids"])
         total = self.node("Add", [self.node("Add", [words, segments]), places])
         return self.normalize("bert.embeddings.LayerNorm", total)
 

@@ -95,13 +95,13 @@ def read_manifest(folder: Path, path: Path) -> list[PackedUtterance]:
                 continue
             (file,) = (item["fname"] for item in entry["files"] if item["speed"] == 1)
             transcript = keep_letters(entry["transcript"])
-            found.append(PackedUtterance(_place(folder, file), transcript, round(entry["original_duration"] * RATE)))
+            found.append(PackedUtterance(_locate(folder, file), transcript, round(entry["original_duration"] * RATE)))
     except (KeyError, TypeError, ValueError, OverflowError, OSError) as error:
         raise HarnessError(f"{path} is not the reference's manifest: {error}", "input", _FIX) from error
     return found
 
 
-def _place(folder: Path, file: str) -> str:
+def _locate(folder: Path, file: str) -> str:
     """Return the file's path below the dataset's folder; the reference writes the path of its own run."""
     return file if is_below(file) and (folder / file).is_file() else f"{FOLDER}/{Path(file).name}"
 

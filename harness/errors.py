@@ -6,7 +6,7 @@ import errno
 from pathlib import Path
 from typing import Literal
 
-from harness.catalog import installing
+from harness.catalog import show_install
 
 ProblemClass = Literal["input", "missing", "resources", "backend", "crash"]
 
@@ -71,7 +71,7 @@ def explain(error: BaseException) -> HarnessError:
 def _explain_import(error: ImportError) -> HarnessError:
     name = (error.name or "").partition(".")[0]
     extra = EXTRAS.get(name)
-    fix = installing(extra) if extra else f"install {name or 'the missing module'}"
+    fix = show_install(extra) if extra else f"install {name or 'the missing module'}"
     return HarnessError(f"cannot import {name or 'a module'}: {error}", "missing", fix)
 
 

@@ -20,7 +20,7 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
-from harness.contract import BACKENDS, Counter, Fact, Scenario, installing
+from harness.contract import BACKENDS, Counter, Fact, Scenario, show_install
 from harness.errors import HarnessError
 from harness.run.packing import Packing
 from harness.run.qsl import Arrays, Rows, count_rows
@@ -282,7 +282,7 @@ def load_backend(name: str) -> Backend:
         return cast(Backend, importlib.import_module(known[name]))
     except (ImportError, OSError, RuntimeError) as error:  # a dependency of the library may be missing
         extra = BACKENDS[name].extra
-        raise HarnessError(f"backend {name} cannot be loaded: {error}", "missing", installing(extra)) from error
+        raise HarnessError(f"backend {name} cannot be loaded: {error}", "missing", show_install(extra)) from error
 
 
 def match_samples(samples: Arrays, inputs: Sequence[Tensor]) -> list[np.ndarray]:

@@ -17,7 +17,7 @@ import onnxruntime as ort
 from harness.backends import BackendEngine, BuildPlan, LoadPlan, Tensor
 from harness.catalog import OnnxruntimeCudaEngineOptions, OnnxruntimeCudaRunOptions
 from harness.child.digests import hash_files
-from harness.contract import BACKENDS, Fact, as_evidence, installing
+from harness.contract import BACKENDS, Fact, as_evidence, show_install
 from harness.cuda.driver import Device, DeviceMemory, DeviceMemoryError, Stream
 from harness.cuda.nvml import collect_device_evidence
 from harness.cuda.pipeline import CudaSession
@@ -58,7 +58,7 @@ def load(plan: LoadPlan) -> CudaSession:
     folder = plan.require_engine("ONNX Runtime")
     if _PROVIDER not in ort.get_available_providers():
         problem = f"this ONNX Runtime ({_find_version()}) has no CUDA provider"
-        raise HarnessError(problem, "missing", f"pip uninstall onnxruntime, then {installing('cuda')}")
+        raise HarnessError(problem, "missing", f"pip uninstall onnxruntime, then {show_install('cuda')}")
     engine = BackendEngine.read(folder, NAME)
     engine.require_batch(plan.batch_size)
     return CudaSession(plan, partial(LoadedModel, engine, plan))

@@ -27,7 +27,7 @@ from harness.backends import BackendEngine, LoadPlan
 from harness.backends.triton.protocol import SHARED, SharedInputs, find_differences, get, post, read_problem
 from harness.backends.triton.repository import MODEL, list_policies, read_settings, write_repository
 from harness.catalog import TritonRunOptions
-from harness.contract import LOG_PARTS, installing
+from harness.contract import LOG_PARTS, show_install
 from harness.errors import HarnessError, ProblemClass
 from harness.machine.numa import find_ranges
 from harness.machine.placement import WorkerPlace
@@ -209,7 +209,7 @@ def _start(plan: LoadPlan, options: TritonRunOptions, engine: BackendEngine, eng
         problem = (
             f"no tritonserver found at {options.server}" if options.server else "tritonserver is not installed here"
         )
-        fix = f"{installing('triton')}; or set run.options.server to its path, or run.options.url to its address"
+        fix = f"{show_install('triton')}; or set run.options.server to its path, or run.options.url to its address"
         raise HarnessError(problem, "missing", fix)
     remove_left_regions()
     settings = read_settings(plan, engine)

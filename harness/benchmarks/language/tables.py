@@ -14,7 +14,7 @@ import numpy as np
 
 from harness.benchmarks.plain_pickles import PlainUnpickler, refuse_repeated
 from harness.benchmarks.sources import read_json
-from harness.contract import installing
+from harness.contract import show_install
 from harness.errors import HarnessError
 
 Columns = dict[str, list[Any]]
@@ -72,7 +72,7 @@ def _read_parquet(path: Path, fix: str) -> Columns:
     try:
         from pyarrow import ArrowException, Table, parquet
     except ImportError as error:
-        raise HarnessError(f"reading {path.name} needs pyarrow", "missing", installing("parquet")) from error
+        raise HarnessError(f"reading {path.name} needs pyarrow", "missing", show_install("parquet")) from error
     try:
         with parquet.ParquetFile(path) as file:
             _check_size(path, sum(file.metadata.row_group(n).total_byte_size for n in range(file.num_row_groups)), fix)

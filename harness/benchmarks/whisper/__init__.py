@@ -37,7 +37,7 @@ from harness.benchmarks.speech import (
     write_transcripts,
     write_waveforms,
 )
-from harness.contract import Counter, installing
+from harness.contract import Counter, show_install
 from harness.errors import HarnessError
 from harness.run.tokens import SOUNDS
 
@@ -144,7 +144,7 @@ def load_normalizer() -> Callable[[str], str]:
         folder = next((folder for folder in folders if (folder / "english.json").is_file()), None)
         if folder is None:
             problem = "text normalisation needs the package openai-whisper, which is not installed"
-            raise HarnessError(problem, "missing", installing("whisper"))
+            raise HarnessError(problem, "missing", show_install("whisper"))
         spec = importlib.util.spec_from_file_location(
             _ALIAS, folder / "__init__.py", submodule_search_locations=[str(folder)]
         )

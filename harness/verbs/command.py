@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.child.digests import hash_code, hash_file
-from harness.child.group import Command, GroupEnd, StopRequest, run_ending, run_group
+from harness.child.group import Command, GroupEnd, StopRequest, run_end_command, run_group
 from harness.child.launched import LAUNCHED, ORPHANED, is_launched
 from harness.child.output import BoundedOutput
 from harness.contract import TELEMETRY, CommandRequest, Counter, Fact, Result, ServiceRequest, copy_log
@@ -82,7 +82,7 @@ def execute(request: CommandRequest, _give_up: Callable[[BaseException], None]) 
         telemetry = Telemetry([str(gpu["bus"]) for gpu in list_accelerators() if "bus" in gpu], readings)
 
         def put_in_order() -> None:
-            run_ending(request.ending)
+            run_end_command(request.ending)
             clear()
 
         ended = run_group(command, output, put_in_order, telemetry, stop)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
-from harness.child.group import Command, GroupEnd, StopRequest, run_ending, run_group
+from harness.child.group import Command, GroupEnd, StopRequest, run_end_command, run_group
 from harness.child.output import BoundedOutput
 from harness.contract import CounterCopy, LaunchRequest, Result
 from harness.errors import HarnessError
@@ -41,7 +41,7 @@ def execute(request: LaunchRequest, _give_up: Callable[[BaseException], None]) -
     if request.stop_grace:
         signal.signal(signal.SIGTERM, lambda *_: stop.ask())
     relay = CounterRelay(CounterCopy(request.counter_there, request.counter))
-    ended = run_group(command, output, lambda: run_ending(request.ending), relay, stop)
+    ended = run_group(command, output, lambda: run_end_command(request.ending), relay, stop)
     answer = Path(request.answer)
     if not answer.exists():
         raise _explain_silence(request, ended, output)

@@ -18,7 +18,7 @@ import psutil
 
 from harness.catalog import LOADGEN
 from harness.child.digests import hash_code
-from harness.child.launched import PASS, rank
+from harness.child.launched import PASS, find_rank
 from harness.contract import BACKENDS, Busy, ProbeRequest, Result
 from harness.machine.facts import (
     collect_machine_notes,
@@ -44,7 +44,7 @@ def execute(request: ProbeRequest, _give_up: Callable[[BaseException], None]) ->
         },
         "loadgen": find_distribution_version(*LOADGEN),
         "harness.code": hash_code(),
-        "rank": rank(),
+        "rank": find_rank(),
     }
     if request.hardware:
         values["hardware"] = {**describe_hardware(), "host": platform.node()}

@@ -108,7 +108,7 @@ class Server:
         return ""
 
     def _read_last_lines(self) -> str:
-        _await_last_words(self.log)
+        _wait_for_last_output(self.log)
         for name in reversed(LOG_PARTS):
             path = Path(self.log) / name
             if self.log and path.is_file() and path.stat().st_size:
@@ -118,7 +118,7 @@ class Server:
 
 
 @cache
-def _await_last_words(log: str) -> None:
+def _wait_for_last_output(log: str) -> None:
     """Wait for a dying server's last output, which reaches its log after the connection ends; once for all failed
     requests."""
     end = time.monotonic() + _LAST_WORDS

@@ -71,8 +71,8 @@ class Answers:
         found = []
         for handle in self._handles:
             address, count = ctypes.c_void_p(), ctypes.c_int64()
-            _check(_load_torch().aoti_torch_get_data_ptr(handle, ctypes.byref(address)), "the answers of a batch")
-            _check(_load_torch().aoti_torch_get_numel(handle, ctypes.byref(count)), "the answers of a batch")
+            _check_call(_load_torch().aoti_torch_get_data_ptr(handle, ctypes.byref(address)), "the answers of a batch")
+            _check_call(_load_torch().aoti_torch_get_numel(handle, ctypes.byref(count)), "the answers of a batch")
             found.append((address.value or 0, count.value))
         return found
 
@@ -104,7 +104,8 @@ class CompiledModel:
         single = "SingleThreaded" if self._single else ""
         self._run = getattr(self._library, f"AOTInductorModelContainerRun{single}")
         count = ctypes.c_size_t()
-        _check(self._library.AOTInductorModelContainerGetNumOutputs(self._container, ctypes.byref(count)), path.name)
+        failed = self._library.AOTInductorModelContainerGetNumOutputs(self._container, ctypes.byref(count))
+        _check_call(failed, path.name)
         self._outputs = count.value
 
     def run(self, inputs: Sequence[Blob], stream: int = 0) -> Answers:
@@ -120,7 +121,7 @@ class CompiledModel:
             ctypes.c_void_p(stream),
             None,
         )
-        _check(failed, "a batch")
+        _check_call(failed, "a batch")
         return Answers([ctypes.c_void_p(handle) for handle in made])
 
     def close(self) -> None:
@@ -144,7 +145,7 @@ class CompiledModel:
             ctypes.c_int32(self._index),
             ctypes.byref(handle),
         )
-        _check(made, "an input")
+        _check_call(made, "an input")
         return handle.value
 
 
@@ -190,6 +191,6 @@ def _make_load_error(path: Path, why: str) -> HarnessError:
     return HarnessError(f"PyTorch {find_version()} cannot load {path.name}: {why}", "backend", "build the engine again")
 
 
-def _check(failed: int, what: str) -> None:
+def _check_call(failed: int, what: str) -> None:
     if failed:
         raise HarnessError(f"PyTorch refuses {what}", "backend", "see the child's log")

@@ -72,7 +72,7 @@ def write_network(path: Path, weights: Weights) -> None:
     hidden = net.node("Unsqueeze", [away, net.constant([1, 2], "int64")])
     top, number = net.embed(), 0
     while f"bert.encoder.layer.{number}.output.dense.bias" in weights:
-        top = net.layer(f"bert.encoder.layer.{number}", top, hidden)
+        top = net.add_layer(f"bert.encoder.layer.{number}", top, hidden)
         number += 1
     parts = net.split(net.multiply("qa_outputs", top), [1, 1], axis=2)
     for name, part in zip(("output_start_logits", "output_end_logits"), parts, strict=True):
@@ -110,14 +110,14 @@ class BertNetwork(NetworkBuilder):
         total = self.node("Add", [self.node("Add", [words, segments]), places])
         return self.normalize("bert.embeddings.LayerNorm", total)
 
-    def layer(self, name: str, top: str, hidden: str) -> str:
-        mixed = self.multiply(f"{name}.attention.output.dense", self.look(f"{name}.attention.self", top, hidden))
+    def add_layer(self, name: str, top: str, hidden: str) -> str:
+        mixed = self.multiply(f"{name}.attention.output.dense", self.attend(f"{name}.attention.self", top, hidden))
         top = self.normalize(f"{name}.attention.output.LayerNorm", self.node("Add", [mixed, top]))
-        inner = self.gelu(self.multiply(f"{name}.intermediate.dense", top))
+        inner = self.add_gelu(self.multiply(f"{name}.intermediate.dense", top))
         outer = self.multiply(f"{name}.output.dense", inner)
         return self.normalize(f"{name}.output.LayerNorm", self.node("Add", [outer, top]))
 
-    def look(self, name: str, top: str, hidden: str) -> str:
+    def attend(self, name: str, top: str, hidden: str) -> str:
         width = len(self._given[f"{name}.query.bias"])
         cut = self.constant([0, -1, width // HEAD, HEAD], "int64")
         query, key, value = (
@@ -131,7 +131,7 @@ class BertNetwork(NetworkBuilder):
         joined = self.node("Transpose", [seen], perm=[0, 2, 1, 3])
         return self.node("Reshape", [joined, self.constant([0, -1, width], "int64")])
 
-    def gelu(self, source: str) -> str:
+    def add_gelu(self, source: str) -> str:
         error = self.node("Erf", [self.node("Mul", [source, self.constant(2**-0.5)])])
         half = self.node("Mul", [source, self.constant(0.5)])
         return self.node("Mul", [half, self.node("Add", [error, self.constant(1.0)])])

@@ -63,9 +63,9 @@ class DecoderGraph:
     def attend(self, name: str, query: Any, key: Any, value: Any) -> Any:
         """Let each token attend to those up to its own position. ``query``: [batch, heads, n, head], the others [batch,
         groups, …]; returns [batch, n, width]."""
-        key, value = self._remember(f"{name}.key", key), self._remember(f"{name}.value", value)
-        allowed = self._allow(key)
-        mixed = op.scaled_dot_product_attention(query, self._share(key), self._share(value), allowed)
+        key, value = self._join_past(f"{name}.key", key), self._join_past(f"{name}.value", value)
+        allowed = self._make_mask(key)
+        mixed = op.scaled_dot_product_attention(query, self._repeat_heads(key), self._repeat_heads(value), allowed)
         return self.join(mixed)
 
     def join(self, mixed: Any) -> Any:
@@ -88,7 +88,7 @@ class DecoderGraph:
         model.validate_nodes_and_infer_types()
         ov.save_model(model, str(path), compress_to_fp16=False)
 
-    def _remember(self, name: str, fresh: Any) -> Any:
+    def _join_past(self, name: str, fresh: Any) -> Any:
         """Join the earlier keys of the sequence that each row continues with those of these tokens."""
         info = VariableInfo()
         info.data_shape, info.data_type = ov.PartialShape([-1, self._groups, -1, self._head]), ov.Type.f32
@@ -102,7 +102,7 @@ class DecoderGraph:
         self._sinks.append(op.assign(whole, variable))
         return whole
 
-    def _share(self, rows: Any) -> Any:
+    def _repeat_heads(self, rows: Any) -> Any:
         """Repeat each head of keys or values for all query heads that it serves."""
         times = self._heads // self._groups
         if times == 1:
@@ -113,7 +113,7 @@ class DecoderGraph:
         spread = op.broadcast(op.unsqueeze(rows, make_ints(2)), target, "BIDIRECTIONAL")
         return op.reshape(spread, make_ints(0, self._heads, -1, self._head), special_zero=True)
 
-    def _allow(self, key: Any) -> Any:
+    def _make_mask(self, key: Any) -> Any:
         count = op.gather(op.shape_of(key, "i64"), op.constant(np.int64(2)), self._zero)
         places = op.range(self._zero, count, op.constant(np.int64(1)), "i64")
         seen = op.less_equal(places, op.unsqueeze(self.positions, make_ints(-1)))
@@ -176,10 +176,10 @@ class Layers:
             graph.split(self.project(seen, heads * shape.head, shape.width), heads)
             for heads in (shape.heads, shape.groups, shape.groups)
         )
-        mixed = graph.attend(str(layer), self._turn(query), self._turn(key), value)
+        mixed = graph.attend(str(layer), self._rotate(query), self._rotate(key), value)
         return self.project(mixed, shape.width, shape.width)
 
-    def _turn(self, rows: Any) -> Any:
+    def _rotate(self, rows: Any) -> Any:
         """Rotate pairs of values, half a head apart, by the token's position."""
         first, second = op.split(rows, op.constant(np.int64(3)), 2).outputs()
         left = op.subtract(op.multiply(first, self._cosine), op.multiply(second, self._sine))

@@ -78,7 +78,7 @@ class DeepLab(_Network):
                 x = self._apply_block(x, f"backbone.{layer}.{block}", 1 if block else stride, dilation)
             low = x if low is None else low
         low = self._convolve_sequence(low, "classifier.project")
-        x = functional.interpolate(self._look_around(x), size=low.shape[2:], mode="bilinear", align_corners=False)
+        x = functional.interpolate(self._apply_aspp(x), size=low.shape[2:], mode="bilinear", align_corners=False)
         x = self._convolve_sequence(torch.cat([low, x], dim=1), "classifier.classifier", padding=1)
         last = "classifier.classifier.3"
         x = functional.conv2d(x, self.weight(f"{last}.weight"), self.weight(f"{last}.bias"))
@@ -101,7 +101,7 @@ class DeepLab(_Network):
         parts = (self.weight(f"{norm}.{part}") for part in ("running_mean", "running_var", "weight", "bias"))
         return functional.batch_norm(x, *parts, eps=self._epsilon)
 
-    def _look_around(self, x: torch.Tensor) -> torch.Tensor:
+    def _apply_aspp(self, x: torch.Tensor) -> torch.Tensor:
         name = "classifier.aspp"
         seen = [self._convolve_sequence(x, f"{name}.convs.0")]
         seen += [

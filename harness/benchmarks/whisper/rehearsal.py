@@ -74,7 +74,7 @@ def write_network(shape: DecoderShape, words: tuple[str, ...], output: Path, rng
     _write_facts(output, len(MARKS) + len(words))
 
 
-def _listen(graph: SpeechGraph, layers: Layers, shape: DecoderShape, hidden: Any, sounds: Any) -> Any:
+def _attend_to_sound(graph: SpeechGraph, layers: Layers, shape: DecoderShape, hidden: Any, sounds: Any) -> Any:
     """Add attention to the entire sound, and a gated layer."""
     query, key, value = (
         graph.split(layers.project(rows, shape.width, shape.width), shape.heads)
@@ -96,7 +96,7 @@ def _write_encoder(shape: DecoderShape, path: Path, rng: np.random.Generator) ->
         hidden = op.gelu(op.convolution(hidden, op.constant(kernel), [stride], [1], [1], [1]), "erf")
     hidden = op.transpose(hidden, make_ints(0, 2, 1))
     for _ in range(shape.layers):
-        hidden = _listen(graph, layers, shape, hidden, layers.normalize(hidden))
+        hidden = _attend_to_sound(graph, layers, shape, hidden, layers.normalize(hidden))
     hidden = layers.normalize(hidden)
     hidden.output(0).set_names({"last_hidden_state"})
     ov.save_model(ov.Model([op.result(hidden)], [features], "whisper_encoder"), str(path), compress_to_fp16=False)
@@ -108,7 +108,7 @@ def _write_decoder(shape: DecoderShape, path: Path, rng: np.random.Generator) ->
     words, places = (layers.draw(count, shape.width) * np.float32(shape.width**0.5) for count in sizes)
     hidden = op.add(graph.embed(words), graph.embed(places, "cache_position"))
     for layer in range(shape.layers):
-        hidden = _listen(graph, layers, shape, layers.add_layer(hidden, layer), graph.sounds)
+        hidden = _attend_to_sound(graph, layers, shape, layers.add_layer(hidden, layer), graph.sounds)
     scores = layers.project(layers.normalize(hidden), shape.vocabulary, shape.width)
     bias = np.zeros(shape.vocabulary, np.float32)
     bias[: len(MARKS)] = _NEVER

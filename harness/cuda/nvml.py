@@ -86,7 +86,7 @@ class Gpus:
                 self._nvml.nvmlDeviceRegisterEvents(handle, self._nvml.nvmlEventTypeXidCriticalError, events)
             self._events = events
 
-    def summary(self, samples: int) -> dict[str, Any]:
+    def summarise(self, samples: int) -> dict[str, Any]:
         """Summarise the run: throttling (readings with each reason), energy, errors and current limits."""
         found: dict[str, Any] = {"gpu.throttled": self._throttled, **self._settings} if self._handles else {}
         now = self._read_joules()
@@ -103,7 +103,7 @@ class Gpus:
             found["gpu.xid"] = self.xids
         return found
 
-    def flags(self) -> dict[str, int]:
+    def list_flags(self) -> dict[str, int]:
         """Return reasons to flag a run, as fact → number of readings with it."""
         return {f"gpu.throttled.{name}": self._throttled[name] for name in _FLAGGED if name in self._throttled}
 

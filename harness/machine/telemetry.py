@@ -35,7 +35,7 @@ class Series:
         self._total += value
         self._least, self._most = min(self._least, value), max(self._most, value)
 
-    def summary(self) -> dict[str, float] | None:
+    def summarise(self) -> dict[str, float] | None:
         if not self._count:
             return None
         return {
@@ -93,18 +93,18 @@ class Telemetry:
 
     def facts(self, samples: int = 0) -> dict[str, Fact]:
         """Return the facts. ``samples``: number of completed samples, for the energy per sample."""
-        summaries = ((name, series.summary()) for name, series in sorted(self._series.items()))
-        found = {name: value for name, value in summaries if value is not None} | self._gpus.summary(samples)
+        summaries = ((name, series.summarise()) for name, series in sorted(self._series.items()))
+        found = {name: value for name, value in summaries if value is not None} | self._gpus.summarise(samples)
         found["processor_seconds"] = round(self._processor_seconds, 3)
         if self._throttle_files:
             found["cpu_throttled"] = self._throttled
         return {f"telemetry.{name}": Fact(value=value, role="note") for name, value in found.items()}
 
-    def flags(self) -> dict[str, int]:
+    def list_flags(self) -> dict[str, int]:
         """Return heat, hardware slowdown and power brake flags: fact → number of readings (or kernel events) with
         them."""
         cpu = {"cpu_throttled": self._throttled} if self._throttled else {}
-        return {f"telemetry.{name}": count for name, count in {**self._gpus.flags(), **cpu}.items()}
+        return {f"telemetry.{name}": count for name, count in {**self._gpus.list_flags(), **cpu}.items()}
 
     def describe_faults(self) -> str:
         """Describe GPU faults that the driver has reported since the run began; "" for none."""

@@ -94,8 +94,8 @@ def execute(request: CommandRequest, _give_up: Callable[[BaseException], None]) 
     if request.service_log:
         copy_log(Path(request.service_log), Path(request.counter).with_name(SERVICE_LOG))
     facts |= telemetry.facts()
-    flags = telemetry.flags() if request.purpose == "run" else {}
-    values: dict[str, Any] = find_flags({"exit_status": ended.status, "marks": [], **clock.values()}, flags)
+    flags = telemetry.list_flags() if request.purpose == "run" else {}
+    values: dict[str, Any] = find_flags({"exit_status": ended.status, "marks": [], **clock.describe()}, flags)
     if request.purpose == "build":
         problem = collect_built(request, ended, before)
     else:

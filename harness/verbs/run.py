@@ -104,11 +104,12 @@ def execute(request: RunRequest, give_up: Callable[[BaseException], None]) -> Re
         copy_log(Path(request.service_log), Path(request.counter).with_name(SERVICE_LOG))
     if is_launched() and request.mode == "performance":
         pack_own_code(Path(request.counter).with_name(OWN_CODE))
+    values = _list_values(request, benchmark, prepared, driven) | clock.describe()
     counter.stage("done")
     return Result(
         done=True,
         seconds=time.monotonic() - began,
-        values=find_flags(_list_values(request, benchmark, prepared, driven) | clock.values(), telemetry.flags()),
+        values=find_flags(values, telemetry.list_flags()),
         facts=facts,
     )
 

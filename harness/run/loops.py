@@ -151,7 +151,8 @@ def warm_rows(samples: Arrays, count: int) -> dict[str, Any]:
 
 
 class InFlight:
-    """An engine's batches in flight, by number. The engine calls only ``arrived`` and ``lost``, from any thread."""
+    """An engine's batches in flight, by number. The engine calls only
+    ``receive_outputs`` and ``report_failure``, from any thread."""
 
     def __init__(
         self, events: SimpleQueue[Callable[[], None] | None], answered: Callable[[RunningSample], None]

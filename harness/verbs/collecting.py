@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import shutil
@@ -12,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Protocol
 
+from harness.child.digests import hash_file
 from harness.contract import CommandRequest
 
 DETAIL = "mlperf_log_detail.txt"
@@ -163,7 +163,7 @@ def _drop_copies(sets: list[LogSet]) -> list[LogSet]:
     ones, keep the topmost."""
     runs: dict[tuple[str, str], LogSet] = {}
     for item in sorted(sets, key=lambda item: (-len(item.list_files()), len(item.folder.parts), item.folder)):
-        runs.setdefault((item.name, _digest(item.folder / item.name)), item)
+        runs.setdefault((item.name, hash_file(item.folder / item.name)), item)
     return [item for item in sets if item in runs.values()]
 
 
@@ -180,11 +180,6 @@ def _drop_warm_ups(sets: list[LogSet]) -> list[LogSet]:
 def _is_warm_up(item: LogSet, run: LogSet) -> bool:
     below = run.folder in item.folder.parents
     return below and item.began is not None and run.began is not None and item.began < run.began
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def bring_outputs(patterns: tuple[str, ...], cwd: Path, run_dir: Path, output: Path) -> None:

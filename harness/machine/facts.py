@@ -181,7 +181,7 @@ _ASKED: dict[str, Callable[[Any, Any], Any]] = {
     "persistence": lambda nvml, h: int(nvml.nvmlDeviceGetPersistenceMode(h)) == _ENABLED,
     "application_mhz": lambda nvml, h: int(nvml.nvmlDeviceGetApplicationsClock(h, nvml.NVML_CLOCK_SM)),
     "default_mhz": lambda nvml, h: int(nvml.nvmlDeviceGetDefaultApplicationsClock(h, nvml.NVML_CLOCK_SM)),
-    "nvlink": lambda nvml, h: _count_links(nvml, h),
+    "nvlink": lambda nvml, h: _describe_links(nvml, h),
     "most_slices": lambda nvml, h: int(nvml.nvmlDeviceGetMaxMigDeviceCount(h)) or None,
     "slices": lambda nvml, h: [_describe_slice(nvml, part) for part in _list_slices(nvml, h)] or None,
 }
@@ -202,7 +202,7 @@ def _describe_device(nvml: Any, index: int) -> dict[str, Any]:
     return {name: value for name, value in asked.items() if value is not None}
 
 
-def _count_links(nvml: Any, handle: Any) -> dict[str, int] | None:
+def _describe_links(nvml: Any, handle: Any) -> dict[str, int] | None:
     """Return the number of active NVLinks and their generation; None if the device has none."""
     active, version = 0, 0
     for link in range(_MOST_LINKS):

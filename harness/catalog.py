@@ -458,7 +458,7 @@ BACKENDS: dict[str, BackendFacts] = {
 }
 
 
-def installing(extra: str) -> str:
+def show_install(extra: str) -> str:
     """Return the fix that installs an extra of this project. Older versions of pip know the extra only by its
     normalized name; they skip unknown extras with a warning."""
     extra = extra.replace("_", "-")

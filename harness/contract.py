@@ -28,7 +28,7 @@ from harness.benchmark_catalog import BuiltInBenchmark as BuiltInBenchmark
 from harness.catalog import BACKENDS as BACKENDS
 from harness.catalog import BackendFacts as BackendFacts
 from harness.catalog import Option as Option
-from harness.catalog import installing as installing
+from harness.catalog import show_install as show_install
 from harness.verbs.code_folder import SKIPPED as SKIPPED
 from harness.verbs.code_folder import is_below as is_below
 from harness.verbs.code_folder import is_output as is_output

@@ -6,7 +6,7 @@ import errno
 from pathlib import Path
 from typing import Literal
 
-from harness.catalog import installing
+from harness.catalog import show_install
 
 ProblemClass = Literal["input", "missing", "resources", "backend", "crash"]
 
@@ -55,7 +55,7 @@ def explain(error: BaseException) -> HarnessError:
         case HarnessError():
             return error
         case ModuleNotFoundError() | ImportError():
-            return _missing_module(error)
+            return _explain_import(error)
         case MemoryError():
             return HarnessError(
                 f"out of memory: {error}" if str(error) else "out of memory",
@@ -63,19 +63,19 @@ def explain(error: BaseException) -> HarnessError:
                 "lower batch_size, streams or performance_sample_count, or use a machine with more memory",
             )
         case OSError():
-            return _system(error)
+            return _explain_system(error)
         case _:
-            return _crash(error)
+            return _explain_crash(error)
 
 
-def _missing_module(error: ImportError) -> HarnessError:
+def _explain_import(error: ImportError) -> HarnessError:
     name = (error.name or "").partition(".")[0]
     extra = EXTRAS.get(name)
-    fix = installing(extra) if extra else f"install {name or 'the missing module'}"
+    fix = show_install(extra) if extra else f"install {name or 'the missing module'}"
     return HarnessError(f"cannot import {name or 'a module'}: {error}", "missing", fix)
 
 
-def _system(error: OSError) -> HarnessError:
+def _explain_system(error: OSError) -> HarnessError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return HarnessError(f"no space left on disk: {error}", "resources", "free disk space, then run again")
     if error.errno == errno.ENOMEM:
@@ -84,10 +84,10 @@ def _system(error: OSError) -> HarnessError:
         return HarnessError(f"no such file: {error.filename or error}", "missing", "check the path in the spec")
     if isinstance(error, PermissionError):
         return HarnessError(f"cannot access {error.filename or error}", "input", "check the permissions of the file")
-    return _crash(error)
+    return _explain_crash(error)
 
 
-def _crash(error: BaseException) -> HarnessError:
+def _explain_crash(error: BaseException) -> HarnessError:
     problem = f"{type(error).__name__}: {error}"
     return HarnessError(problem, "crash", "see the traceback in the log of this child process")
 

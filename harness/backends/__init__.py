@@ -20,7 +20,7 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
-from harness.contract import BACKENDS, Counter, Fact, Scenario, installing
+from harness.contract import BACKENDS, Counter, Fact, Scenario, show_install
 from harness.errors import HarnessError
 from harness.run.packing import Packing
 from harness.run.qsl import Arrays, Rows, count_rows
@@ -68,7 +68,7 @@ class BackendEngine:
     outputs: tuple[Tensor, ...]
     settings: dict[str, Any] = field(default_factory=dict)
 
-    def document(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         """Convert to JSON: tensors become [name, shape, dtype]."""
         values = {name: getattr(self, name) for name in self.__slots__}
         for name in ("inputs", "outputs"):
@@ -76,7 +76,7 @@ class BackendEngine:
         return {**values, "batch_sizes": list(self.batch_sizes), "format": 1}
 
     def write(self, folder: Path) -> None:
-        text = json.dumps(self.document(), indent=1, sort_keys=True) + "\n"
+        text = json.dumps(self.describe(), indent=1, sort_keys=True) + "\n"
         (folder / DESCRIPTION).write_text(text, encoding="utf-8")
 
     def require_batch(self, size: int) -> None:
@@ -282,7 +282,7 @@ def load_backend(name: str) -> Backend:
         return cast(Backend, importlib.import_module(known[name]))
     except (ImportError, OSError, RuntimeError) as error:  # a dependency of the library may be missing
         extra = BACKENDS[name].extra
-        raise HarnessError(f"backend {name} cannot be loaded: {error}", "missing", installing(extra)) from error
+        raise HarnessError(f"backend {name} cannot be loaded: {error}", "missing", show_install(extra)) from error
 
 
 def match_samples(samples: Arrays, inputs: Sequence[Tensor]) -> list[np.ndarray]:

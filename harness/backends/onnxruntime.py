@@ -19,7 +19,7 @@ from harness.child.digests import hash_files
 from harness.contract import BACKENDS, Fact, as_evidence
 from harness.errors import HarnessError
 from harness.machine.facts import find_distribution_version
-from harness.machine.numa import pinned_near
+from harness.machine.numa import pin_temporarily
 from harness.run.qsl import Rows, count_rows
 
 ENGINE_FILE = "model.onnx"
@@ -46,7 +46,7 @@ _DTYPES = {
 def facts() -> dict[str, Fact]:
     libraries = Path(ort.__file__).parent / "capi"
     digest = hash_files(libraries, libraries.glob("*.so*"))
-    return as_evidence({"backend.version": _version(), "backend.digest": digest})
+    return as_evidence({"backend.version": _find_version(), "backend.digest": digest})
 
 
 def build(plan: BuildPlan) -> BackendEngine:
@@ -58,10 +58,10 @@ def build(plan: BuildPlan) -> BackendEngine:
         options.add_session_config_entry("session.optimized_model_external_initializers_file_name", _WEIGHTS_FILE)
     options.log_severity_level = 3  # otherwise it warns that the file is only for this processor, as the key says
     session = _open(plan.model, options)
-    inputs, outputs = _tensors(session.get_inputs()), _tensors(session.get_outputs())
+    inputs, outputs = _describe_tensors(session.get_inputs()), _describe_tensors(session.get_outputs())
     fixed = {node.shape[0] for node in session.get_inputs() if isinstance(node.shape[0], int)}
     plan.refuse_fixed_batch(fixed)
-    return plan.describe_engine("onnxruntime", _version(), ENGINE_FILE, inputs, outputs, fixed)
+    return plan.describe_engine("onnxruntime", _find_version(), ENGINE_FILE, inputs, outputs, fixed)
 
 
 def _stores_weights(model: Path) -> bool:
@@ -88,15 +88,15 @@ class OnnxRuntimeSession(StreamSession):
             session = shared.get(place.node)
             if session is None:
                 # A session's threads stay where they are created, and its weights where they are first written.
-                with pinned_near(place.node, place.processors):
-                    session = _open(path, self._session_options(place.threads))
+                with pin_temporarily(place.node, place.processors):
+                    session = _open(path, self._make_options(place.threads))
                 if place.threads == 1:
                     shared[place.node] = session
             self._sessions.append(session)
         self._input_names = [tensor.name for tensor in self._engine.inputs]
         self._output_names = [tensor.name for tensor in self._engine.outputs]
 
-    def _session_options(self, threads: int) -> Any:
+    def _make_options(self, threads: int) -> Any:
         options = ort.SessionOptions()
         options.graph_optimization_level = _LEVELS["none"]  # done by the build
         options.intra_op_num_threads = threads
@@ -120,15 +120,17 @@ def _open(path: Path, options: Any) -> Any:
         return ort.InferenceSession(str(path), options, providers=_PROVIDERS)
     except Exception as error:  # its exceptions share no base class
         fix = "check the model with onnx.checker; unsupported operators may need another opset or backend"
-        raise HarnessError(f"ONNX Runtime {_version()} cannot load {path.name}: {error}", "backend", fix) from error
+        raise HarnessError(
+            f"ONNX Runtime {_find_version()} cannot load {path.name}: {error}", "backend", fix
+        ) from error
 
 
-def _tensors(nodes: Any) -> tuple[Tensor, ...]:
+def _describe_tensors(nodes: Any) -> tuple[Tensor, ...]:
     return tuple(
         Tensor(node.name, tuple(size if isinstance(size, int) else -1 for size in node.shape[1:]), _DTYPES[node.type])
         for node in nodes
     )
 
 
-def _version() -> str:
+def _find_version() -> str:
     return find_distribution_version(*BACKENDS["onnxruntime"].distributions)

@@ -17,7 +17,7 @@ import onnxruntime as ort
 from harness.backends import BackendEngine, BuildPlan, LoadPlan, Tensor
 from harness.catalog import OnnxruntimeCudaEngineOptions, OnnxruntimeCudaRunOptions
 from harness.child.digests import hash_files
-from harness.contract import BACKENDS, Fact, as_evidence, installing
+from harness.contract import BACKENDS, Fact, as_evidence, show_install
 from harness.cuda.driver import Device, DeviceMemory, DeviceMemoryError, Stream
 from harness.cuda.nvml import collect_device_evidence
 from harness.cuda.pipeline import CudaSession
@@ -36,7 +36,7 @@ Shape = tuple[int, ...]
 
 def facts() -> dict[str, Fact]:
     libraries = Path(ort.__file__).parent / "capi"
-    values = {"backend.version": _version(), "backend.digest": hash_files(libraries, libraries.glob("*.so*"))}
+    values = {"backend.version": _find_version(), "backend.digest": hash_files(libraries, libraries.glob("*.so*"))}
     return as_evidence(values) | collect_device_evidence()
 
 
@@ -51,14 +51,14 @@ def build(plan: BuildPlan) -> BackendEngine:
     fixed = {batch for batch, _ in inputs if batch != _FREE}
     plan.refuse_fixed_batch(fixed)
     ins, outs = ([tensor for _, tensor in tensors] for tensors in (inputs, outputs))
-    return plan.describe_engine(NAME, _version(), ENGINE_FILE, ins, outs, fixed)
+    return plan.describe_engine(NAME, _find_version(), ENGINE_FILE, ins, outs, fixed)
 
 
 def load(plan: LoadPlan) -> CudaSession:
     folder = plan.require_engine("ONNX Runtime")
     if _PROVIDER not in ort.get_available_providers():
-        problem = f"this ONNX Runtime ({_version()}) has no CUDA provider"
-        raise HarnessError(problem, "missing", f"pip uninstall onnxruntime, then {installing('cuda')}")
+        problem = f"this ONNX Runtime ({_find_version()}) has no CUDA provider"
+        raise HarnessError(problem, "missing", f"pip uninstall onnxruntime, then {show_install('cuda')}")
     engine = BackendEngine.read(folder, NAME)
     engine.require_batch(plan.batch_size)
     return CudaSession(plan, partial(LoadedModel, engine, plan))
@@ -85,7 +85,7 @@ class LoadedModel:
 
     def list_outputs(self, inputs: Sequence[Shape]) -> Sequence[Tensor]:
         """List the outputs. Their free axes are those of the first input, as if each token had an answer."""
-        return [Tensor(t.name, _filled(t.shape, inputs[0]), t.dtype) for t in self._engine.outputs]
+        return [Tensor(t.name, _fill_shape(t.shape, inputs[0]), t.dtype) for t in self._engine.outputs]
 
     def estimate_memory(self, inputs: Sequence[Shape]) -> int:
         """Estimate from the sizes of the samples; ONNX Runtime allocates memory as it runs."""
@@ -98,9 +98,9 @@ class LoadedModel:
         named = self.list_outputs(shapes)
         given = [*zip(named, [tensor.shape for tensor in named], outputs, strict=True)]
         warm_up = _TRACED if self.capturable else 0
-        return BoundModel(partial(self._session, int(stream)), self._device.index, taken, given, warm_up)
+        return BoundModel(partial(self._find_session, int(stream)), self._device.index, taken, given, warm_up)
 
-    def _session(self, stream: int, size: int) -> Any:
+    def _find_session(self, stream: int, size: int) -> Any:
         """Return the session that computes batches of ``size`` on ``stream``."""
         key = stream, size if self.capturable else 0
         if key not in self._sessions:
@@ -126,7 +126,7 @@ class LoadedModel:
         try:
             session = ort.InferenceSession(str(self._path), options, providers=[(_PROVIDER, choices)])
         except Exception as error:  # its exceptions share no base class
-            raise _problem(error, f"ONNX Runtime {_version()} cannot load {self._path.name}") from error
+            raise _explain_error(error, f"ONNX Runtime {_find_version()} cannot load {self._path.name}") from error
         if session.get_providers()[0] != _PROVIDER:
             fix = "install the CUDA and cuDNN libraries listed in the child's log"
             raise HarnessError("ONNX Runtime fell back to the CPU: its CUDA provider does not load", "missing", fix)
@@ -162,14 +162,14 @@ class BoundModel:
             try:
                 run(binding, options)
             except Exception as error:  # its exceptions share no base class
-                raise _problem(error, "ONNX Runtime rejected a batch") from error
+                raise _explain_error(error, "ONNX Runtime rejected a batch") from error
 
         for _ in range(self._warm_up):
             enqueue()
         return enqueue
 
 
-def _problem(error: Exception, what: str) -> Exception:
+def _explain_error(error: Exception, what: str) -> Exception:
     text = str(error)
     if "graph capture feature" in text:
         return HarnessError(f"{what} as a CUDA graph: {text}", "backend", "set run.options.capture: false")
@@ -182,11 +182,11 @@ def _problem(error: Exception, what: str) -> Exception:
     )
 
 
-def _filled(shape: Shape, sample: Shape) -> Shape:
+def _fill_shape(shape: Shape, sample: Shape) -> Shape:
     return tuple(
         sample[axis] if size == _FREE and axis < len(sample) else max(size, 1) for axis, size in enumerate(shape)
     )
 
 
-def _version() -> str:
+def _find_version() -> str:
     return find_distribution_version(*BACKENDS[NAME].distributions)

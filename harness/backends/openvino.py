@@ -28,7 +28,7 @@ _PRECISIONS = {"fp32": "f32", "bf16": "bf16", "fp16": "f16"}
 def facts() -> dict[str, Fact]:
     libraries = Path(ov.__file__).parent / "libs"
     used = [*libraries.glob("libopenvino.so*"), *libraries.glob("libopenvino_intel_cpu_plugin.so*")]
-    return as_evidence({"backend.version": _version(), "backend.digest": hash_files(libraries, used)})
+    return as_evidence({"backend.version": _find_version(), "backend.digest": hash_files(libraries, used)})
 
 
 def build(plan: BuildPlan) -> BackendEngine:
@@ -43,11 +43,13 @@ def build(plan: BuildPlan) -> BackendEngine:
         content = compiled.export_model()
     except RuntimeError as error:
         fix = "check the model with onnx.checker; unsupported operators may need another opset or backend"
-        raise HarnessError(f"OpenVINO {_version()} cannot build {plan.model.name}: {error}", "backend", fix) from error
+        raise HarnessError(
+            f"OpenVINO {_find_version()} cannot build {plan.model.name}: {error}", "backend", fix
+        ) from error
     (plan.output / ENGINE_FILE).write_bytes(content.getvalue())
-    inputs, outputs = _tensors(compiled.inputs), _tensors(compiled.outputs)
+    inputs, outputs = _describe_tensors(compiled.inputs), _describe_tensors(compiled.outputs)
     sizes = (plan.batch_size,) if fixed else ()
-    return plan.describe_engine("openvino", _version(), ENGINE_FILE, inputs, outputs, sizes)
+    return plan.describe_engine("openvino", _find_version(), ENGINE_FILE, inputs, outputs, sizes)
 
 
 def write_network(model: Path, target: Path) -> None:
@@ -67,7 +69,7 @@ class OpenVinoSession(Session):
         self._engine = BackendEngine.read(folder, "openvino")
         self.batch_size = min(plan.batch_size, self._engine.batch_size)
         self.sizes: Sequence[int] = self._engine.batch_sizes
-        compiled = _import(folder / self._engine.file, self._properties())
+        compiled = _import(folder / self._engine.file, self._choose_properties())
         self._queue = ov.AsyncInferQueue(compiled, plan.depth)
         self._queue.set_callback(self._complete)
         self._request = compiled.create_infer_request()
@@ -88,7 +90,7 @@ class OpenVinoSession(Session):
     def compute(self, rows: Rows) -> Outputs:
         self._feed(self._request, self._staging[0], rows)
         self._request.infer(share_outputs=True)
-        return self._outputs(self._request, count_rows(rows))
+        return self._read_outputs(self._request, count_rows(rows))
 
     def submit(self, rows: Rows, token: Token) -> None:
         # The queue hands out requests in this order and only to this thread, so this is the request that starts.
@@ -105,7 +107,7 @@ class OpenVinoSession(Session):
     def close(self) -> None:
         self._queue.wait_all()
 
-    def _properties(self) -> dict[str, Any]:
+    def _choose_properties(self) -> dict[str, Any]:
         """Return the properties for an import. The precision must be repeated, since otherwise the plug-in uses the
         fastest one that it supports."""
         properties: dict[str, Any] = {
@@ -121,12 +123,12 @@ class OpenVinoSession(Session):
         for index, array in enumerate(staging.batch(rows)):
             request.set_input_tensor(index, ov.Tensor(array, shared_memory=True))
 
-    def _outputs(self, request: Any, count: int) -> Outputs:
+    def _read_outputs(self, request: Any, count: int) -> Outputs:
         return [request.get_output_tensor(index).data[:count] for index in range(self._output_count)]
 
     def _complete(self, request: Any, token: Token) -> None:
         try:
-            outputs = self._outputs(request, len(token))
+            outputs = self._read_outputs(request, len(token))
         except Exception as error:  # must not reach the calling thread
             self._plan.failed(token, error)
         else:
@@ -146,14 +148,14 @@ def _import(path: Path, properties: dict[str, Any]) -> Any:
         used = compiled.get_property("INFERENCE_PRECISION_HINT").to_string()
     except RuntimeError as error:
         fix = "rebuild the engine: it was built for another processor or version"
-        raise HarnessError(f"OpenVINO {_version()} cannot load {path.name}: {error}", "backend", fix) from error
+        raise HarnessError(f"OpenVINO {_find_version()} cannot load {path.name}: {error}", "backend", fix) from error
     if used != properties["INFERENCE_PRECISION_HINT"]:
         problem = f"OpenVINO would compute in {used}, but the engine declares {properties['INFERENCE_PRECISION_HINT']}"
         raise HarnessError(problem, "backend", "use a precision that this processor supports")
     return compiled
 
 
-def _tensors(ports: Any) -> tuple[Tensor, ...]:
+def _describe_tensors(ports: Any) -> tuple[Tensor, ...]:
     return tuple(
         Tensor(
             port.get_any_name(),
@@ -164,5 +166,5 @@ def _tensors(ports: Any) -> tuple[Tensor, ...]:
     )
 
 
-def _version() -> str:
+def _find_version() -> str:
     return find_distribution_version("openvino")

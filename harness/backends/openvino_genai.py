@@ -79,7 +79,7 @@ class Pipeline:
         scheduler.max_num_seqs = options.sequences
         scheduler.dynamic_split_fuse = options.split_prompts
         device = options.device
-        with explaining_load(folder):
+        with explain_load_errors(folder):
             self._pipeline = genai.ContinuousBatchingPipeline(
                 str(folder), scheduler, device, describe_properties(device, plan)
             )
@@ -185,7 +185,7 @@ class Transcriber:
         options = OpenvinoGenaiRunOptions(plan.options)
         device, count = options.device, max(1, options.pipelines)
         properties = describe_properties(device, plan)
-        with explaining_load(folder):
+        with explain_load_errors(folder):
             pipelines = [genai.WhisperPipeline(str(folder), device, **properties) for _ in range(count)]
         self._config = make_speech_config(pipelines[0].get_generation_config(), plan.sampling)
         self._sounds: Sequence[np.ndarray] = []
@@ -233,7 +233,7 @@ def make_speech_config(config: Any, sampling: Sampling) -> Any:
 
 
 @contextmanager
-def explaining_load(folder: Path) -> Iterator[None]:
+def explain_load_errors(folder: Path) -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:

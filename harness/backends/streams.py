@@ -179,7 +179,7 @@ class Staging:
         Padding is the old content of the staging memory, since its output rows are not read.
         """
         count = count_rows(rows)
-        padded = self.padded(count)
+        padded = self.find_padded_size(count)
         if padded == count:
             return [gather(array, rows, memory) for array, memory in zip(self._arrays, self._memory, strict=True)]
         for array, memory in zip(self._arrays, self._memory, strict=True):
@@ -189,6 +189,6 @@ class Staging:
                 head[...] = taken
         return [memory[:padded] for memory in self._memory]
 
-    def padded(self, count: int) -> int:
+    def find_padded_size(self, count: int) -> int:
         """Return the batch size that the engine computes for ``count`` rows."""
         return self._sizes[bisect_left(self._sizes, count)] if self._sizes else count

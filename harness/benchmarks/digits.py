@@ -72,13 +72,13 @@ def build_model(
 def train(samples: Floats, labels: NDArray[np.int64], *, seed: int, epochs: int, counter: Counter) -> Parameters:
     """Train by Adam on shifted copies of the images, with a step size that falls to zero and cross-entropy loss."""
     rng = np.random.default_rng(seed)
-    parameters = initial(rng)
+    parameters = draw_parameters(rng)
     first = {name: np.zeros_like(value) for name, value in parameters.items()}
     second = {name: np.zeros_like(value) for name, value in parameters.items()}
     batches = -(-len(samples) // 32)
     for epoch in range(epochs):
         for number, chosen in enumerate(np.array_split(rng.permutation(len(samples)), batches)):
-            gradients = backward(parameters, shifted(samples[chosen], rng), labels[chosen])
+            gradients = compute_gradients(parameters, shift_images(samples[chosen], rng), labels[chosen])
             step = epoch * batches + number + 1
             rate = 3e-3 * (1 - step / (epochs * batches + 1))
             for name, gradient in gradients.items():
@@ -90,7 +90,7 @@ def train(samples: Floats, labels: NDArray[np.int64], *, seed: int, epochs: int,
     return parameters
 
 
-def initial(rng: np.random.Generator) -> Parameters:
+def draw_parameters(rng: np.random.Generator) -> Parameters:
     """Draw initial weights for rectified layers (He et al. 2015); biases are zero."""
     shapes = {
         "conv1": (CHANNELS[0], 1, 3, 3),
@@ -105,7 +105,7 @@ def initial(rng: np.random.Generator) -> Parameters:
     return parameters
 
 
-def shifted(images: Floats, rng: np.random.Generator) -> Floats:
+def shift_images(images: Floats, rng: np.random.Generator) -> Floats:
     """Move every image by at most one pixel each way, and fill the border with background."""
     padded = np.pad(images, ((0, 0), (0, 0), (1, 1), (1, 1)), constant_values=-1.0)
     down, right = rng.integers(0, 3, (2, len(images)))
@@ -114,7 +114,7 @@ def shifted(images: Floats, rng: np.random.Generator) -> Floats:
     return moved
 
 
-def patches(images: Floats) -> Floats:
+def cut_patches(images: Floats) -> Floats:
     """Return the 3 x 3 neighbourhood of every pixel: [n, 8, 8, channels] -> [n, 8, 8, channels * 9]."""
     padded = np.pad(images, ((0, 0), (1, 1), (1, 1), (0, 0)))
     found = np.empty((*images.shape, 3, 3), images.dtype)
@@ -124,8 +124,8 @@ def patches(images: Floats) -> Floats:
     return found.reshape(len(images), SIDE, SIDE, -1)
 
 
-def unpatches(columns: Floats, channels: int) -> Floats:
-    """The adjoint of ``patches``: sum each pixel's values over all neighbourhoods."""
+def sum_patches(columns: Floats, channels: int) -> Floats:
+    """The adjoint of ``cut_patches``: sum each pixel's values over all neighbourhoods."""
     blocks = columns.reshape(-1, SIDE, SIDE, channels, 3, 3)
     padded = np.zeros((len(blocks), SIDE + 2, SIDE + 2, channels), np.float32)
     for row in range(3):
@@ -143,12 +143,12 @@ def convolve(parameters: Parameters, name: str, columns: Floats) -> Floats:
     return active
 
 
-def backward(parameters: Parameters, images: Floats, labels: NDArray[np.int64]) -> Parameters:
+def compute_gradients(parameters: Parameters, images: Floats, labels: NDArray[np.int64]) -> Parameters:
     """Return the gradients of the mean cross-entropy for every parameter."""
     count, half = len(images), SIDE // 2
-    columns1 = patches(images.reshape(count, SIDE, SIDE, 1))
+    columns1 = cut_patches(images.reshape(count, SIDE, SIDE, 1))
     active1 = convolve(parameters, "conv1", columns1)
-    columns2 = patches(active1)
+    columns2 = cut_patches(active1)
     active2 = convolve(parameters, "conv2", columns2)
     cells = active2.reshape(count, half, 2, half, 2, CHANNELS[1])
     pooled = cells.max(axis=(2, 4))
@@ -164,7 +164,7 @@ def backward(parameters: Parameters, images: Floats, labels: NDArray[np.int64]) 
     gradients = {"dense": slope.T @ flat, "dense_bias": slope.sum(axis=0)}
     rows2 = back2.reshape(-1, CHANNELS[1])
     differentiate(parameters, "conv2", columns2, rows2, gradients)
-    slope1 = unpatches(rows2 @ parameters["conv2"].reshape(CHANNELS[1], -1), CHANNELS[0])
+    slope1 = sum_patches(rows2 @ parameters["conv2"].reshape(CHANNELS[1], -1), CHANNELS[0])
     rows1 = (slope1 * (active1 > 0)).reshape(-1, CHANNELS[0])
     differentiate(parameters, "conv1", columns1, rows1, gradients)
     return gradients

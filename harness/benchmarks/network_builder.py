@@ -43,7 +43,7 @@ class NetworkBuilder:
         """Split a value along an axis into parts of these sizes."""
         return self.nodes("Split", [source, self.constant(sizes, "int64")], len(sizes), axis=axis)
 
-    def stored(self, shape: Sequence[int], location: str, start: int) -> str:
+    def add_stored(self, shape: Sequence[int], location: str, start: int) -> str:
         """Add float32 values from a file next to the graph, from byte ``start`` on."""
         name = f"weight{len(self._weights)}"
         tensor = onnx.TensorProto(name=name, dims=shape, data_type=onnx.TensorProto.FLOAT)

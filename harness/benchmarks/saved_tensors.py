@@ -50,7 +50,7 @@ def read_tensor(path: Path, fix: str) -> np.ndarray:
     return array
 
 
-def as_attribute(name: str) -> str:
+def name_attribute(name: str) -> str:
     return name.replace(".", "_")
 
 
@@ -60,10 +60,10 @@ class NamedWeights(torch.nn.Module):  # type: ignore[misc]  # torch is not type-
     def __init__(self, weights: Mapping[str, torch.Tensor]) -> None:
         super().__init__()
         for name, tensor in weights.items():
-            self.register_parameter(as_attribute(name), torch.nn.Parameter(tensor, requires_grad=False))
+            self.register_parameter(name_attribute(name), torch.nn.Parameter(tensor, requires_grad=False))
 
     def weight(self, name: str) -> torch.Tensor:
-        return getattr(self, as_attribute(name))
+        return getattr(self, name_attribute(name))
 
 
 def _explain(path: Path, error: Exception) -> str:

@@ -159,7 +159,7 @@ def check_files(folder: Path, rules: Sequence[FileRule], *, fix: str, only: str 
 
 def describe_problems(state: str, names: Sequence[str], total: int) -> str:
     """Describe problems, such as "of 2 files 1 is truncated: a.npy"."""
-    return _describe({_be(state): names}, total)
+    return _describe({_make_problem(state): names}, total)
 
 
 def check_ends(folder: Path, ends: Mapping[str, int], fix: str) -> None:
@@ -246,26 +246,26 @@ def _find_problem(folder: Path, rule: FileRule, sums: Mapping[str, str]) -> File
             stream.seek(max(0, size - _TAIL))
             tail = stream.read()
     except FileNotFoundError:
-        return _be("missing")
+        return _make_problem("missing")
     except OSError as error:
         return FileProblem(*(f"cannot be read ({error.strerror})",) * 2)
     if not size:
-        return _be("empty")
+        return _make_problem("empty")
     if start != rule.start:
         return (
-            _be("of another format")
+            _make_problem("of another format")
             if rule.kind == "file"
             else FileProblem(f"is no {rule.kind}", f"are not {rule.kind}s")
         )
     if rule.end not in tail or (rule.size and size < rule.size):
-        return _be("truncated")
+        return _make_problem("truncated")
     if rule.size and size > rule.size:
         return FileProblem("is too long", "are too long")
     digest = rule.digest or sums.get(rule.name, "")
     return _DIGEST if digest and hash_like(path, digest) != digest else None
 
 
-def _be(state: str) -> FileProblem:
+def _make_problem(state: str) -> FileProblem:
     return FileProblem(f"is {state}", f"are {state}")
 
 

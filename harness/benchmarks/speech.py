@@ -191,7 +191,7 @@ def weigh_mels(length: int, count: int) -> NDArray[np.float32]:
     """Return [length / 2 + 1, count] for transforms of that length: triangles on Slaney's mel scale up to half the
     rate, with equal areas."""
     frequencies = np.linspace(0, RATE / 2, length // 2 + 1)
-    edges = _from_mels(np.linspace(0, _to_mels(RATE / 2), count + 2))
+    edges = _convert_from_mels(np.linspace(0, _convert_to_mels(RATE / 2), count + 2))
     rising = (frequencies[:, None] - edges[:-2]) / np.diff(edges)[:-1]
     falling = (edges[2:] - frequencies[:, None]) / np.diff(edges)[1:]
     area = 2 / (edges[2:] - edges[:-2])
@@ -203,10 +203,10 @@ _LINEAR, _BREAK = 200 / 3, 1000.0  # Hz per mel in the linear part, and the freq
 _STEP = np.log(6.4) / 27
 
 
-def _to_mels(frequency: float) -> float:
+def _convert_to_mels(frequency: float) -> float:
     return float(_BREAK / _LINEAR + np.log(frequency / _BREAK) / _STEP)
 
 
-def _from_mels(mels: NDArray[np.float64]) -> NDArray[np.float64]:
+def _convert_from_mels(mels: NDArray[np.float64]) -> NDArray[np.float64]:
     above = _BREAK * np.exp(_STEP * (mels - _BREAK / _LINEAR))
     return np.where(mels < _BREAK / _LINEAR, mels * _LINEAR, above)

@@ -115,7 +115,7 @@ def run_group(
     return GroupEnd(int(status), rest == "timeout")
 
 
-def run_ending(command: Sequence[str]) -> None:
+def run_end_command(command: Sequence[str]) -> None:
     """End what a command left behind and signals cannot reach, such as a container. Usually nothing is left; this
     process's folder may be gone, too."""
     if command:
@@ -177,7 +177,7 @@ def _run(command: Command, control: int, printed: int, aside: int) -> str:
         stderr=aside if command.apart else subprocess.STDOUT,
         start_new_session=True,
     )
-    _say(process, command.stdin or b"")
+    _write_input(process, command.stdin or b"")
     give_up = time.monotonic() + command.timeout if command.timeout else float("inf")
     asked = timed_out = False
     while process.poll() is None:
@@ -188,28 +188,28 @@ def _run(command: Command, control: int, printed: int, aside: int) -> str:
         if late and asked:
             break
         if (stop or late) and not asked:
-            _ask(process, command.stop_signal)
+            _request_end(process, command.stop_signal)
             asked, timed_out, give_up = True, late, time.monotonic() + command.stop_grace
     _let_end(process, command.grace)
     _kill_group(process.pid, signal.SIGKILL)
     return f"{process.wait()} {'timeout' if timed_out else ''}".strip()
 
 
-def _ask(process: subprocess.Popen[bytes], number: int) -> None:
+def _request_end(process: subprocess.Popen[bytes], number: int) -> None:
     """Request the end: by ending the input of a command that has one, by a signal for any other."""
     if process.stdin is None:
         _kill_group(process.pid, number)
     else:
-        _close(process)
+        _close_input(process)
 
 
-def _close(process: subprocess.Popen[bytes]) -> None:
+def _close_input(process: subprocess.Popen[bytes]) -> None:
     if process.stdin is not None:
         with contextlib.suppress(OSError):
             process.stdin.close()
 
 
-def _say(process: subprocess.Popen[bytes], data: bytes) -> None:
+def _write_input(process: subprocess.Popen[bytes], data: bytes) -> None:
     """Write less than a pipe's capacity. A command that has already ended will not read it."""
     if process.stdin is not None:
         with contextlib.suppress(BrokenPipeError):
@@ -220,7 +220,7 @@ def _say(process: subprocess.Popen[bytes], data: bytes) -> None:
 def _let_end(process: subprocess.Popen[bytes], grace: float) -> None:
     """Let a command end by itself, because its remote processes end with its input, and a launcher forwards the
     request. A killed command could do neither."""
-    _close(process)
+    _close_input(process)
     if not grace or process.poll() is not None:
         return
     for number in (0, signal.SIGTERM):

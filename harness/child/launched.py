@@ -21,13 +21,13 @@ _RANKS = ("SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "RANK
 _LOCAL_RANKS = ("SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "LOCAL_RANK")
 
 
-def rank() -> dict[str, int]:
+def find_rank() -> dict[str, int]:
     """Return this process's number among ``all`` that the launcher started, and among the ``local`` ones of its
     node."""
-    return {"all": _first_number(_RANKS), "local": _first_number(_LOCAL_RANKS)}
+    return {"all": _read_number(_RANKS), "local": _read_number(_LOCAL_RANKS)}
 
 
-def _first_number(names: tuple[str, ...]) -> int:
+def _read_number(names: tuple[str, ...]) -> int:
     return next((int(value) for name in names if (value := os.environ.get(name, "")).isdecimal()), 0)
 
 
@@ -38,7 +38,7 @@ def is_launched() -> bool:
 def is_read_elsewhere(verb: str) -> bool:
     """Return True if this process has nothing to do, since only the first of a launcher's processes does the work. A
     probe runs in all of them."""
-    return is_launched() and verb != "probe" and rank()["all"] != 0
+    return is_launched() and verb != "probe" and find_rank()["all"] != 0
 
 
 def follow_input() -> None:

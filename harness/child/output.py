@@ -87,7 +87,7 @@ class BoundedOutput:
             self._dropped += len(self._tail[0])
             self._kept_bytes -= len(self._tail.popleft())
 
-    def last_lines(self, count: int = 20) -> str:
+    def read_last_lines(self, count: int = 20) -> str:
         return "\n".join(self._recent.decode(errors="replace").splitlines()[-count:])
 
     def close(self) -> None:

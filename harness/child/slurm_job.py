@@ -47,7 +47,7 @@ class Room:
         return min(self.ends - now, (self.limit - now - _MARGIN) / _FACTOR)
 
 
-def ask_left() -> float:
+def ask_time_left() -> float:
     """Ask Slurm for the seconds until this job's time limit; 0 if it does not report it."""
     end, job = os.environ.get("SLURM_JOB_END_TIME", ""), os.environ.get("SLURM_JOB_ID", "")
     if end.isdigit():
@@ -57,10 +57,10 @@ def ask_left() -> float:
         answer = subprocess.run(question, capture_output=True, text=True, timeout=_ASK, check=True).stdout
     except (OSError, subprocess.SubprocessError):
         return 0.0
-    return read_left(answer.strip())
+    return parse_time_left(answer.strip())
 
 
-def read_left(text: str) -> float:
+def parse_time_left(text: str) -> float:
     """Parse Slurm's format: [days-][[hours:]minutes:]seconds."""
     if text == "UNLIMITED":
         return float("inf")
@@ -103,7 +103,7 @@ def run_forked(arguments: list[str], log: Path | None) -> tuple[int, bool]:
     removed. ``log``: file for its output; None for this process's output."""
     sys.stdout.flush()
     sys.stderr.flush()
-    answer, telling = os.pipe()
+    answer, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
@@ -113,12 +113,12 @@ def run_forked(arguments: list[str], log: Path | None) -> tuple[int, bool]:
                 os.dup2(out, 1)
                 os.dup2(out, 2)
                 os.close(out)
-            carry_out(arguments, lambda result: _report_end(telling, result))
+            carry_out(arguments, lambda result: _report_end(writer, result))
         except BaseException:
             traceback.print_exc()
         finally:
             os._exit(1)
-    os.close(telling)
+    os.close(writer)
     status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     os.set_blocking(answer, False)  # processes that the attempt left may keep the other end open
     try:
@@ -129,8 +129,8 @@ def run_forked(arguments: list[str], log: Path | None) -> tuple[int, bool]:
         os.close(answer)
 
 
-def _report_end(telling: int, result: Result) -> None:
-    os.write(telling, _DONE if result.done else b"")
+def _report_end(writer: int, result: Result) -> None:
+    os.write(writer, _DONE if result.done else b"")
 
 
 def is_quiet() -> bool:
@@ -162,7 +162,7 @@ def main(arguments: list[str]) -> int:
     gc.freeze()
     folder = Path(own[1]).parent
     placed = (folder / "placed").read_bytes()
-    room = Room(began + float(seconds), ask_left)
+    room = Room(began + float(seconds), ask_time_left)
     status, done = run_forked(own, None)
     while done and is_quiet() and stamp_code() == code:  # a node takes no more attempts after a failed one
         waiting = take_next(folder.parent, group, placed, room.measure)

@@ -42,11 +42,11 @@ class DeviceMemoryError(CudaError, MemoryError):
 def check_call(result: tuple[Any, ...]) -> Any:
     """Return the result of a call. Raises CudaError."""
     if result[0]:
-        raise _error(result[0])
+        raise _make_error(result[0])
     return result[1] if len(result) == 2 else result[1:]
 
 
-def _error(code: Any) -> CudaError:
+def _make_error(code: Any) -> CudaError:
     name = getattr(code, "name", str(code))
     described = cu.cuGetErrorString(code)[1]
     text = described.decode() if isinstance(described, bytes) else "unknown error"
@@ -70,7 +70,7 @@ class DeviceMemory:
     size: int
     host: np.ndarray | None = None
 
-    def array(self, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    def view_array(self, shape: tuple[int, ...], dtype: str) -> np.ndarray:
         """View pinned memory as an array, from its start."""
         assert self.host is not None
         count = int(np.prod(shape)) * np.dtype(dtype).itemsize
@@ -174,7 +174,7 @@ def copy(to: int, source: int, size: int, stream: Stream) -> None:
 
 
 @cache
-def _library() -> ctypes.PyDLL:
+def _load_library() -> ctypes.PyDLL:
     """Load the driver itself, for calls with arrays, which do not block and keep the interpreter lock."""
     return ctypes.PyDLL("libcuda.so.1")
 
@@ -189,10 +189,10 @@ def copy_parts(to: np.ndarray, source: np.ndarray, sizes: np.ndarray, stream: St
     """Enqueue many copies with one call. All three arrays are uint64 and C-contiguous."""
     count, order = len(sizes), _CopyAttributes(order=1)
     places = [ctypes.c_void_p(int(array.__array_interface__["data"][0])) for array in (to, source, sizes)]
-    if hasattr(_library(), "cuMemcpyBatchAsync_v2"):  # exists since CUDA 13
+    if hasattr(_load_library(), "cuMemcpyBatchAsync_v2"):  # exists since CUDA 13
         first = ctypes.c_size_t(0)
         settings = (ctypes.byref(order), ctypes.byref(first), ctypes.c_size_t(1), ctypes.c_void_p(int(stream)))
-        code = _library().cuMemcpyBatchAsync_v2(*places, ctypes.c_size_t(count), *settings)
+        code = _load_library().cuMemcpyBatchAsync_v2(*places, ctypes.c_size_t(count), *settings)
         check_call((cu.CUresult(code),))
         return
     for one, other, size in zip(to.tolist(), source.tolist(), sizes.tolist(), strict=True):

@@ -69,11 +69,11 @@ class Lane:
         self._outputs = [device.allocate(shapes.largest * size) for size in shapes.output_bytes]
         self._answers = [device.pin(shapes.largest * size) for size in shapes.output_bytes]
         self._arrays = [
-            memory.array((shapes.largest, *tensor.shape), tensor.dtype)
+            memory.view_array((shapes.largest, *tensor.shape), tensor.dtype)
             for memory, tensor in zip(self._answers, shapes.outputs, strict=True)
         ]
         self._row_memory, self._near_rows = device.pin(8 * shapes.largest), device.allocate(8 * shapes.largest)
-        self._rows = self._row_memory.array((shapes.largest,), "int64")
+        self._rows = self._row_memory.view_array((shapes.largest,), "int64")
         self._first_row = device.allocate(8)  # zero, for a gather of one row
         self._there, self._computed, self._done = (
             device.create_event(),
@@ -104,22 +104,22 @@ class Lane:
             enqueue = self._direct[size] = self._compute.prepare(size)
             enqueue()
             driver.synchronize(self._streams.compute)
-            self._work[size] = self._captured(enqueue) if graphs else enqueue
+            self._work[size] = self._capture(enqueue) if graphs else enqueue
 
     def serve(self, resident: Resident) -> None:
         """Use these samples for the rows of later batches."""
         self._resident = resident
         self._whole.clear()
-        self._near = self._gathers(self._near_rows.address)
+        self._near = self._make_gathers(self._near_rows.address)
 
     def prepare_whole(self, count: int) -> None:
         """Prepare one graph for copy-in, compute and copy-out of ``count`` samples, for the least latency of a small
         batch."""
         enqueue = self._direct[find_padded_size(count, self._shapes.allowed)]
         # The few rows are read from host memory, which is faster than copying them first.
-        gathers = self._gathers(self._row_memory.address)
+        gathers = self._make_gathers(self._row_memory.address)
         answers = self._answer_kernels(count)
-        self._whole[count] = self._captured(partial(self._pass_through, gathers, enqueue, answers, count))
+        self._whole[count] = self._capture(partial(self._pass_through, gathers, enqueue, answers, count))
 
     def start(self, rows: Rows) -> None:
         """Enqueue a batch on the streams; ``finish`` waits for it."""
@@ -154,7 +154,7 @@ class Lane:
         driver.synchronize(stream)
         return [array[:count] for array in self._arrays]
 
-    def _gathers(self, rows: int) -> list[Gather]:
+    def _make_gathers(self, rows: int) -> list[Gather]:
         resident = self._resident
         placed = zip(self._inputs, resident.addresses, resident.row_bytes, strict=True)
         return [Gather(self._device, to.address, source, rows, size) for to, source, size in placed]
@@ -216,7 +216,7 @@ class Lane:
             Gather(self._device, to.address, source.address, self._first_row.address, n) for to, source, n in placed
         ]
 
-    def _captured(self, work: Enqueue) -> Enqueue:
+    def _capture(self, work: Enqueue) -> Enqueue:
         try:
             graph = driver.capture(work, self._streams.compute)
         except DeviceMemoryError:
@@ -254,7 +254,7 @@ soonest."""
 
 
 @cache
-def _image() -> bytes:
+def _read_image() -> bytes:
     return _IMAGE.read_bytes() + b"\0"
 
 
@@ -263,7 +263,7 @@ class Gather:
 
     def __init__(self, device: Device, to: int, source: int, rows: int, row_bytes: int) -> None:
         width = next(width for width in _WIDTHS if not (row_bytes % width or to % width or source % width))
-        self._kernel = kernel(device, width)
+        self._kernel = load_gather(device, width)
         self._units = row_bytes // width
         self._count = ctypes.c_int(0)
         values: list[Any] = [
@@ -276,11 +276,11 @@ class Gather:
 
     def start(self, count: int, stream: Stream, blocks: int = FEW) -> None:
         self._count.value = count
-        threads, grid = shape(self._units, count, blocks)
+        threads, grid = choose_grid(self._units, count, blocks)
         launch(self._kernel, grid, threads, ctypes.addressof(self._arguments), stream)
 
 
-def shape(units: int, count: int, blocks: int) -> tuple[int, tuple[int, int]]:
+def choose_grid(units: int, count: int, blocks: int) -> tuple[int, tuple[int, int]]:
     """Return the threads per block, and blocks along and across a row, for ``blocks`` full blocks' worth of threads."""
     threads = min(_MOST_THREADS, -(-units // 32) * 32)
     room = max(1, blocks * _MOST_THREADS // threads)
@@ -289,9 +289,9 @@ def shape(units: int, count: int, blocks: int) -> tuple[int, tuple[int, int]]:
     return threads, (per_row, rows)
 
 
-def kernel(device: Device, width: int) -> Any:
+def load_gather(device: Device, width: int) -> Any:
     """Return the kernel that moves words of ``width`` bytes."""
-    return device.load_kernel(_image(), f"gather{width}")
+    return device.load_kernel(_read_image(), f"gather{width}")
 
 
 # The computed batch sizes, to which batches are padded.
@@ -345,11 +345,11 @@ class Residence:
         self.release()
         row_bytes = tuple(array.nbytes // len(array) for array in arrays)
         if self._on_device:
-            addresses = [self._on(device, arrays) for device in self._devices]
+            addresses = [self._copy_to_device(device, arrays) for device in self._devices]
         elif len(set(self._nodes)) == 1:
-            addresses = [self._here(arrays)] * len(self._devices)
+            addresses = [self._pin_in_place(arrays)] * len(self._devices)
         else:
-            per_node = {node: self._near(node, arrays) for node in set(self._nodes)}
+            per_node = {node: self._copy_near(node, arrays) for node in set(self._nodes)}
             addresses = [per_node[node] for node in self._nodes]
         return [Resident(tuple(found), row_bytes) for found in addresses]
 
@@ -362,7 +362,7 @@ class Residence:
             device.free(memory)
         self._locked, self._owned, self._arrays = [], [], ()
 
-    def _here(self, arrays: Sequence[np.ndarray]) -> list[int]:
+    def _pin_in_place(self, arrays: Sequence[np.ndarray]) -> list[int]:
         """Pin the arrays in place; copy them only if the system cannot lock them."""
         device = self._devices[0]
         device.activate()
@@ -373,25 +373,25 @@ class Residence:
             for memory in self._locked:
                 device.unlock(memory)
             self._locked, self.in_place = [], False
-            return self._copied(device, arrays)
+            return self._copy_to_host(device, arrays)
         self._arrays = arrays
         return [memory.address for memory in self._locked]
 
-    def _near(self, node: int, arrays: Sequence[np.ndarray]) -> list[int]:
+    def _copy_near(self, node: int, arrays: Sequence[np.ndarray]) -> list[int]:
         device = self._devices[self._nodes.index(node)]
-        return run_on(list_processors(node), lambda: self._copied(device, arrays))
+        return run_on(list_processors(node), lambda: self._copy_to_host(device, arrays))
 
-    def _copied(self, device: Device, arrays: Sequence[np.ndarray]) -> list[int]:
+    def _copy_to_host(self, device: Device, arrays: Sequence[np.ndarray]) -> list[int]:
         device.activate()
         made = []
         for array in arrays:
             memory = device.pin(array.nbytes)
             self._owned.append((device, memory))
-            memory.array(array.shape, array.dtype.name)[...] = array
+            memory.view_array(array.shape, array.dtype.name)[...] = array
             made.append(memory.address)
         return made
 
-    def _on(self, device: Device, arrays: Sequence[np.ndarray]) -> list[int]:
+    def _copy_to_device(self, device: Device, arrays: Sequence[np.ndarray]) -> list[int]:
         device.activate()
         stream, made = device.stream(), []
         for array in arrays:

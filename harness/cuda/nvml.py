@@ -43,7 +43,7 @@ class Gpus:
     """The devices of a run, by their PCI addresses; none without NVML."""
 
     def __init__(self, buses: Sequence[str]) -> None:
-        self._nvml, self._handles = _opened(buses)
+        self._nvml, self._handles = _open_devices(buses)
         self._throttled: dict[str, int] = {}
         self._energy: list[float | None] = []
         self._errors: list[int | None] = []
@@ -53,8 +53,8 @@ class Gpus:
 
     def begin(self) -> None:
         self._watch_for_xids()
-        self._energy, self._errors = self._joules(), self._uncorrected()
-        self._settings = dict(self._declared())
+        self._energy, self._errors = self._read_joules(), self._count_uncorrected()
+        self._settings = dict(self._read_settings())
 
     def read(self) -> Iterator[tuple[str, float]]:
         """Yield each reading of each device, under the name of its fact."""
@@ -63,7 +63,7 @@ class Gpus:
                 with suppress(self._nvml.NVMLError):
                     yield f"gpu.{name}", float(ask(self._nvml, handle))
             for name in _REASONS:
-                reasons = self._asked(name, handle)
+                reasons = self._ask(name, handle)
                 if reasons is not None:
                     self._count_throttles(int(reasons))
                     break
@@ -86,15 +86,16 @@ class Gpus:
                 self._nvml.nvmlDeviceRegisterEvents(handle, self._nvml.nvmlEventTypeXidCriticalError, events)
             self._events = events
 
-    def summary(self, samples: int) -> dict[str, Any]:
+    def summarise(self, samples: int) -> dict[str, Any]:
         """Summarise the run: throttling (readings with each reason), energy, errors and current limits."""
         found: dict[str, Any] = {"gpu.throttled": self._throttled, **self._settings} if self._handles else {}
-        used = [after - before for before, after in zip(self._energy, self._joules(), strict=True) if before and after]
+        now = self._read_joules()
+        used = [after - before for before, after in zip(self._energy, now, strict=True) if before and after]
         if used and len(used) == len(self._handles):
             found["gpu.energy_joules"] = round(sum(used), 1)
             if samples:
                 found["gpu.joules_per_sample_unofficial"] = round(sum(used) / samples, 9)
-        pairs = zip(self._errors, self._uncorrected(), strict=True)
+        pairs = zip(self._errors, self._count_uncorrected(), strict=True)
         errors = [after - before for before, after in pairs if before is not None and after is not None]
         if any(errors):
             found["gpu.uncorrected_memory_errors"] = errors
@@ -102,7 +103,7 @@ class Gpus:
             found["gpu.xid"] = self.xids
         return found
 
-    def flags(self) -> dict[str, int]:
+    def list_flags(self) -> dict[str, int]:
         """Return reasons to flag a run, as fact → number of readings with it."""
         return {f"gpu.throttled.{name}": self._throttled[name] for name in _FLAGGED if name in self._throttled}
 
@@ -111,32 +112,32 @@ class Gpus:
             if reasons & bit:
                 self._throttled[name] = self._throttled.get(name, 0) + 1
 
-    def _joules(self) -> list[float | None]:
-        return [self._asked("nvmlDeviceGetTotalEnergyConsumption", handle, scale=1e-3) for handle in self._handles]
+    def _read_joules(self) -> list[float | None]:
+        return [self._ask("nvmlDeviceGetTotalEnergyConsumption", handle, scale=1e-3) for handle in self._handles]
 
-    def _uncorrected(self) -> list[int | None]:
-        found = [self._asked("nvmlDeviceGetTotalEccErrors", handle, 1, 0) for handle in self._handles]
+    def _count_uncorrected(self) -> list[int | None]:
+        found = [self._ask("nvmlDeviceGetTotalEccErrors", handle, 1, 0) for handle in self._handles]
         return [None if count is None else int(count) for count in found]
 
-    def _declared(self) -> Iterator[tuple[str, Any]]:
+    def _read_settings(self) -> Iterator[tuple[str, Any]]:
         for name, function in (
             ("gpu.power_limit_watts", "nvmlDeviceGetEnforcedPowerLimit"),
             ("gpu.persistence_mode", "nvmlDeviceGetPersistenceMode"),
             ("gpu.compute_mode", "nvmlDeviceGetComputeMode"),
         ):
             scale = 1e-3 if name.endswith("watts") else 1
-            values = [self._asked(function, handle, scale=scale) for handle in self._handles]
+            values = [self._ask(function, handle, scale=scale) for handle in self._handles]
             if None not in values and values:
                 yield name, values
 
-    def _asked(self, function: str, handle: Any, *arguments: Any, scale: float = 1) -> float | None:
+    def _ask(self, function: str, handle: Any, *arguments: Any, scale: float = 1) -> float | None:
         try:
             return float(getattr(self._nvml, function)(handle, *arguments)) * scale
         except (self._nvml.NVMLError, AttributeError):
             return None
 
 
-def _opened(buses: Sequence[str]) -> tuple[Any, list[Any]]:
+def _open_devices(buses: Sequence[str]) -> tuple[Any, list[Any]]:
     try:
         nvml = import_module("pynvml") if buses else None
     except ImportError:

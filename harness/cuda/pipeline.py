@@ -29,7 +29,7 @@ from harness.cuda.lanes import (
     list_sizes,
 )
 from harness.errors import HarnessError
-from harness.machine.numa import find_node, list_processors, pin_thread, pinned_near
+from harness.machine.numa import find_node, list_processors, pin_temporarily, pin_thread
 from harness.run.pool import Pool
 from harness.run.qsl import Arrays, Rows, count_rows
 
@@ -117,7 +117,7 @@ class CudaSession(Session):
         self._plan = plan
         waits = plan.scenario in ("SingleStream", "MultiStream")
         options = CudaRunOptions(plan.options)
-        self.workers = [_worker(index, load, plan, spin=waits) for index in chosen(options.devices)]
+        self.workers = [_make_worker(index, load, plan, spin=waits) for index in choose_devices(options.devices)]
         devices = [worker.device for worker in self.workers]
         first = self.workers[0].loaded
         self.batch_size = min(plan.batch_size, first.batch_size)
@@ -193,7 +193,7 @@ class CudaSession(Session):
         for worker in self.workers:
             worker.device.activate()
             try:
-                with pinned_near(worker.node, list_processors(worker.node)):
+                with pin_temporarily(worker.node, list_processors(worker.node)):
                     worker.open(list_batch_shapes(worker.loaded, arrays, tuple(self.sizes)), graphs=self._graphs)
             except CudaError as error:
                 raise explain_cuda_error(error, worker.label) from error
@@ -211,7 +211,7 @@ def count_lanes(plan: LoadPlan) -> int:
     return lanes
 
 
-def _worker(index: int, load: Loader, plan: LoadPlan, *, spin: bool) -> GpuWorker:
+def _make_worker(index: int, load: Loader, plan: LoadPlan, *, spin: bool) -> GpuWorker:
     """Create a worker with an engine and streams on this device."""
     try:
         device = Device(index, spin=spin)  # this also becomes the current device
@@ -220,7 +220,7 @@ def _worker(index: int, load: Loader, plan: LoadPlan, *, spin: bool) -> GpuWorke
         raise explain_cuda_error(error, f"GPU {index}") from error
 
 
-def chosen(count: int) -> range:
+def choose_devices(count: int) -> range:
     """Return the first ``count`` devices by CUDA_VISIBLE_DEVICES."""
     here = count_devices()
     if here < max(count, 1):

@@ -15,7 +15,7 @@ class ClockWatch:
     def __init__(self) -> None:
         self._began = _read_apart()
 
-    def values(self) -> dict[str, float]:
+    def describe(self) -> dict[str, float]:
         """Return nothing if the clock was not set."""
         moved = _read_apart() - self._began
         return {CLOCK_SET: round(moved, 3)} if abs(moved) > _LEAST else {}

@@ -26,7 +26,7 @@ from harness.machine.numa import find_node, list_usable, read_memory, read_proce
 def describe_machine() -> dict[str, Any]:
     """Return processor, cores, memory in bytes, kernel, operating system and Python, by fact name."""
     return {
-        "machine.cpu": _cpu_model(),
+        "machine.cpu": _read_cpu_model(),
         "machine.architecture": platform.machine(),
         "machine.cores.physical": psutil.cpu_count(logical=False) or 0,
         "machine.cores.logical": psutil.cpu_count() or 0,
@@ -34,7 +34,7 @@ def describe_machine() -> dict[str, Any]:
         "machine.memory_bytes": psutil.virtual_memory().total,
         "machine.host": platform.node(),
         "machine.kernel": f"{platform.system()} {platform.release()}",
-        "machine.os": _operating_system(),
+        "machine.os": _read_system(),
         "machine.governor": read(Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")),
         "python.version": platform.python_version(),
     }
@@ -63,7 +63,7 @@ def find_distribution_version(*names: str) -> str:
 def list_accelerators() -> list[dict[str, Any]]:
     """List the NVIDIA devices visible to CUDA by ``list_inventory``; empty without nvidia-ml-py or a driver. Devices
     hidden by CUDA_VISIBLE_DEVICES are another run's."""
-    with _opened() as nvml:
+    with _open_nvml() as nvml:
         return list_inventory(nvml, os.environ.get(VISIBLE)) if nvml is not None else []
 
 
@@ -77,12 +77,12 @@ def describe_devices(devices: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 def list_computing_on(count: int) -> list[tuple[int, int]]:
     """List (device, process id) of the processes on the first ``count`` NVIDIA devices visible to CUDA."""
-    with _opened() as nvml:
+    with _open_nvml() as nvml:
         return list(list_computing(nvml, count, os.environ.get(VISIBLE))) if nvml is not None else []
 
 
 @contextlib.contextmanager
-def _opened() -> Iterator[Any]:
+def _open_nvml() -> Iterator[Any]:
     """Open NVML; None if it is not installed or finds no driver."""
     try:
         nvml: Any = import_module("pynvml")
@@ -100,7 +100,7 @@ def _opened() -> Iterator[Any]:
         nvml.nvmlShutdown()
 
 
-def _cpu_model() -> str:
+def _read_cpu_model() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -109,7 +109,7 @@ def _cpu_model() -> str:
     return next(names, "") or platform.processor()  # platform.processor() starts a process
 
 
-def _operating_system() -> str:
+def _read_system() -> str:
     try:
         return platform.freedesktop_os_release().get("PRETTY_NAME", platform.system())
     except OSError:
@@ -181,7 +181,7 @@ _ASKED: dict[str, Callable[[Any, Any], Any]] = {
     "persistence": lambda nvml, h: int(nvml.nvmlDeviceGetPersistenceMode(h)) == _ENABLED,
     "application_mhz": lambda nvml, h: int(nvml.nvmlDeviceGetApplicationsClock(h, nvml.NVML_CLOCK_SM)),
     "default_mhz": lambda nvml, h: int(nvml.nvmlDeviceGetDefaultApplicationsClock(h, nvml.NVML_CLOCK_SM)),
-    "nvlink": lambda nvml, h: _links(nvml, h),
+    "nvlink": lambda nvml, h: _describe_links(nvml, h),
     "most_slices": lambda nvml, h: int(nvml.nvmlDeviceGetMaxMigDeviceCount(h)) or None,
     "slices": lambda nvml, h: [_describe_slice(nvml, part) for part in _list_slices(nvml, h)] or None,
 }
@@ -193,16 +193,16 @@ def list_inventory(nvml: Any, chosen: str | None = None) -> list[dict[str, Any]]
     version = _try(nvml, lambda: int(nvml.nvmlSystemGetCudaDriverVersion()))
     found = {"driver": driver, "cuda": f"{version // 1000}.{version % 1000 // 10}" if version else None}
     shared = {name: value for name, value in found.items() if value is not None}
-    return [{**_device(nvml, index), **shared} for index in list_visible(nvml, chosen)]
+    return [{**_describe_device(nvml, index), **shared} for index in list_visible(nvml, chosen)]
 
 
-def _device(nvml: Any, index: int) -> dict[str, Any]:
+def _describe_device(nvml: Any, index: int) -> dict[str, Any]:
     handle = nvml.nvmlDeviceGetHandleByIndex(index)
     asked = {name: _try(nvml, ask, nvml, handle) for name, ask in _ASKED.items()}
     return {name: value for name, value in asked.items() if value is not None}
 
 
-def _links(nvml: Any, handle: Any) -> dict[str, int] | None:
+def _describe_links(nvml: Any, handle: Any) -> dict[str, int] | None:
     """Return the number of active NVLinks and their generation; None if the device has none."""
     active, version = 0, 0
     for link in range(_MOST_LINKS):
@@ -252,7 +252,7 @@ def list_computing(nvml: Any, count: int, chosen: str | None = None) -> Iterator
         handle = nvml.nvmlDeviceGetHandleByIndex(index)
         # Only the administrator of a partitioned device sees all slices at once.
         parts = (handle, *_list_slices(nvml, handle))
-        for pid in dict.fromkeys(int(process.pid) for part in parts for process in _processes(nvml, part)):
+        for pid in dict.fromkeys(int(process.pid) for part in parts for process in _list_processes(nvml, part)):
             yield index, pid
 
 
@@ -265,14 +265,14 @@ def list_visible(nvml: Any, chosen: str | None) -> list[int]:
         return here
     found: list[int] = []
     for word in chosen.split(","):
-        fits = [number for number in here if _is(nvml, number, word.strip())]
+        fits = [number for number in here if _matches(nvml, number, word.strip())]
         if len(fits) != 1:
             break
         found += fits
     return list(dict.fromkeys(found))
 
 
-def _is(nvml: Any, number: int, word: str) -> bool:
+def _matches(nvml: Any, number: int, word: str) -> bool:
     if word.isdecimal():
         return int(word) == number
     handle = nvml.nvmlDeviceGetHandleByIndex(number)
@@ -289,7 +289,7 @@ def decode_text(value: str | bytes) -> str:
     return value.decode() if isinstance(value, bytes) else value
 
 
-def _processes(nvml: Any, handle: Any) -> Sequence[Any]:
+def _list_processes(nvml: Any, handle: Any) -> Sequence[Any]:
     return _try(nvml, lambda: nvml.nvmlDeviceGetComputeRunningProcesses(handle)) or ()
 
 
@@ -325,7 +325,7 @@ def list_taken() -> list[str]:
     return [word for word in os.environ.get(VISIBLE, "").split(",") if word.startswith(MIG)]
 
 
-def slice_evidence() -> dict[str, Fact]:
+def collect_slice_evidence() -> dict[str, Fact]:
     """Return the profiles of this process's slices as evidence; nothing for whole devices."""
     taken = list_taken()
     if not taken:
@@ -351,14 +351,14 @@ def describe_hardware(
 
     ``lscpu`` and ``modules``: outputs of lscpu and ``dmidecode -t memory``; None runs them.
     """
-    listed = parse_lscpu(_said("lscpu") if lscpu is None else lscpu)
-    found: dict[str, Any] = {**_processors(root, listed), **_memory(root), **_board(root)}
-    found["memory.modules"] = parse_modules(_said("dmidecode", "-t", "memory") if modules is None else modules)
-    found["disks"] = list(_disks(root / "sys/block"))
+    listed = parse_lscpu(_run_program("lscpu") if lscpu is None else lscpu)
+    found: dict[str, Any] = {**_describe_processors(root, listed), **_describe_memory(root), **_describe_board(root)}
+    found["memory.modules"] = parse_modules(_run_program("dmidecode", "-t", "memory") if modules is None else modules)
+    found["disks"] = list(_list_disks(root / "sys/block"))
     known = (parse_lscpu(read(path)) for path in sorted(root.glob("proc/driver/nvidia/gpus/*/information")))
     found["gpus"] = [fields["Model"] for fields in known if "Model" in fields]
-    found["cards"] = list(_cards(root / "sys/class/net"))
-    found |= _nodes(root)
+    found["cards"] = list(_list_cards(root / "sys/class/net"))
+    found |= _describe_nodes(root)
     return {name: value for name, value in found.items() if value not in ("", None, 0, [])}
 
 
@@ -385,26 +385,27 @@ def parse_modules(text: str) -> str:
     return ", ".join(f"{count}x {name}" for name, count in counted.items())
 
 
-def _processors(root: Path, listed: Mapping[str, str]) -> dict[str, Any]:
+def _describe_processors(root: Path, listed: Mapping[str, str]) -> dict[str, Any]:
     blocks = [parse_lscpu(block) for block in read(root / "proc/cpuinfo").split("\n\n")]
     first = blocks[0] if blocks else {}
-    sockets = _number(listed.get("Socket(s)")) or len({b["physical id"] for b in blocks if "physical id" in b})
-    cores = _number(listed.get("Core(s) per socket")) or _number(first.get("cpu cores"))
-    if not cores and _number(listed.get("Core(s) per cluster")):
-        cores = _number(listed.get("Core(s) per cluster")) * max(1, _number(listed.get("Cluster(s)")))
+    sockets = _parse_int(listed.get("Socket(s)")) or len({b["physical id"] for b in blocks if "physical id" in b})
+    cores = _parse_int(listed.get("Core(s) per socket")) or _parse_int(first.get("cpu cores"))
+    if not cores and _parse_int(listed.get("Core(s) per cluster")):
+        cores = _parse_int(listed.get("Core(s) per cluster")) * max(1, _parse_int(listed.get("Cluster(s)")))
+    nodes = root.glob("sys/devices/system/node/node[0-9]*")
     return {
         "cpu.model": listed.get("Model name") or first.get("model name", ""),
         "cpu.architecture": listed.get("Architecture", ""),
         "cpu.sockets": sockets or (1 if cores else 0),
         "cpu.cores_per_socket": cores,
-        "cpu.threads_per_core": _number(listed.get("Thread(s) per core")),
-        "cpu.mhz": _frequency(root, listed),
+        "cpu.threads_per_core": _parse_int(listed.get("Thread(s) per core")),
+        "cpu.mhz": _find_frequency(root, listed),
         "cpu.caches": ", ".join(f"{name} {listed[f'{name} cache']}" for name in _CACHES if f"{name} cache" in listed),
-        "numa.nodes": _number(listed.get("NUMA node(s)")) or len(list(root.glob("sys/devices/system/node/node[0-9]*"))),
+        "numa.nodes": _parse_int(listed.get("NUMA node(s)")) or len(list(nodes)),
     }
 
 
-def _nodes(root: Path) -> dict[str, Any]:
+def _describe_nodes(root: Path) -> dict[str, Any]:
     """Return NUMA nodes, including memory-only ones, the node of each NVIDIA GPU, and offline processors."""
     system = root / "sys"
     buses = [path.parent.name for path in sorted(root.glob("proc/driver/nvidia/gpus/*/information"))]
@@ -418,7 +419,7 @@ def _nodes(root: Path) -> dict[str, Any]:
     }
 
 
-def _frequency(root: Path, listed: Mapping[str, str]) -> int:
+def _find_frequency(root: Path, listed: Mapping[str, str]) -> int:
     """Return the highest frequency in MHz; 0 if it is hidden, as in most virtual machines."""
     khz = read(root / "sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq")
     if khz.isdecimal():
@@ -429,12 +430,12 @@ def _frequency(root: Path, listed: Mapping[str, str]) -> int:
         return 0
 
 
-def _memory(root: Path) -> dict[str, Any]:
+def _describe_memory(root: Path) -> dict[str, Any]:
     total = parse_lscpu(read(root / "proc/meminfo")).get("MemTotal", "").removesuffix(" kB")
     return {"memory.bytes": int(total) * 1024 if total.isdecimal() else 0}
 
 
-def _board(root: Path) -> dict[str, Any]:
+def _describe_board(root: Path) -> dict[str, Any]:
     """Return the manufacturer, from a server's firmware or the device tree of a board such as Jetson."""
     board = read(root / "proc/device-tree/model").rstrip("\0")
     names = [read(root / "sys/class/dmi/id" / name) for name in ("sys_vendor", "product_name")]
@@ -455,15 +456,15 @@ def parse_release(text: str) -> str:
     return values.get("PRETTY_NAME") or " ".join(filter(None, (values.get("NAME"), values.get("VERSION_ID"))))
 
 
-def _disks(block: Path) -> Iterator[dict[str, Any]]:
+def _list_disks(block: Path) -> Iterator[dict[str, Any]]:
     for disk in sorted(block.glob("*")):
         size = read(disk / "size")
         if disk.name.startswith(_NOT_DISKS) or not size.isdecimal() or not int(size) or read(disk / "removable") == "1":
             continue
-        yield {"name": disk.name, "bytes": int(size) * _SECTOR, "kind": _kind_of(disk)}
+        yield {"name": disk.name, "bytes": int(size) * _SECTOR, "kind": _find_kind(disk)}
 
 
-def _kind_of(disk: Path) -> str:
+def _find_kind(disk: Path) -> str:
     if disk.name.startswith("nvme"):
         return "NVMe SSD"
     if disk.name.startswith(("vd", "xvd")):
@@ -473,7 +474,7 @@ def _kind_of(disk: Path) -> str:
     return {"0": "SSD", "1": "HDD"}.get(read(disk / "queue/rotational"), "")
 
 
-def _cards(net: Path) -> Iterator[dict[str, Any]]:
+def _list_cards(net: Path) -> Iterator[dict[str, Any]]:
     """List hardware network interfaces."""
     for card in sorted(net.glob("*")):
         kind = {_ETHERNET: "Ethernet", _INFINIBAND: "InfiniBand"}.get(read(card / "type"))
@@ -483,7 +484,7 @@ def _cards(net: Path) -> Iterator[dict[str, Any]]:
         yield {"name": card.name, "kind": kind, "mbit": int(speed) if speed.isdecimal() else 0}
 
 
-def _number(text: str | None) -> int:
+def _parse_int(text: str | None) -> int:
     return int(text) if text and text.isdecimal() else 0
 
 
@@ -495,7 +496,7 @@ def read(path: Path) -> str:
         return ""
 
 
-def _said(*command: str) -> str:
+def _run_program(*command: str) -> str:
     program = shutil.which(command[0])
     if program is None:
         return ""

@@ -114,7 +114,7 @@ def pin_thread_near(node: int, processors: set[int] | frozenset[int]) -> None:
 
 
 @contextmanager
-def pinned_near(node: int, processors: set[int] | frozenset[int]) -> Iterator[None]:
+def pin_temporarily(node: int, processors: set[int] | frozenset[int]) -> Iterator[None]:
     """Context that pins the calling thread, and the threads started within it."""
     before = list_usable()
     pin_thread_near(node, processors)

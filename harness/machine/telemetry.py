@@ -35,7 +35,7 @@ class Series:
         self._total += value
         self._least, self._most = min(self._least, value), max(self._most, value)
 
-    def summary(self) -> dict[str, float] | None:
+    def summarise(self) -> dict[str, float] | None:
         if not self._count:
             return None
         return {
@@ -69,15 +69,15 @@ class Telemetry:
         self._gpus = Gpus(devices)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="telemetry", daemon=True)
-        self._frequency_files, self._temperature_files = _frequency_files(), _temperature_files()
+        self._frequency_files, self._temperature_files = _list_frequency_files(), _list_temperature_files()
         self._process = psutil.Process()
         self._processor_seconds = 0.0
-        self._throttle_files = _throttle_files()
+        self._throttle_files = _list_throttle_files()
         self._throttled = 0
 
     def __enter__(self) -> Self:
         self._gpus.begin()
-        self._processor_seconds = -_processor_seconds(self._process)
+        self._processor_seconds = -_read_processor_seconds(self._process)
         self._throttled = _sum(self._throttle_files)
         psutil.cpu_percent()  # the first call only sets the start of the next measurement
         self._began = self._logged = time.monotonic()
@@ -86,27 +86,27 @@ class Telemetry:
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
-        self._processor_seconds += _processor_seconds(self._process)
+        self._processor_seconds += _read_processor_seconds(self._process)
         self._thread.join()
         self._read()
         self._throttled = max(0, _sum(self._throttle_files) - self._throttled)
 
     def facts(self, samples: int = 0) -> dict[str, Fact]:
         """Return the facts. ``samples``: number of completed samples, for the energy per sample."""
-        summaries = ((name, series.summary()) for name, series in sorted(self._series.items()))
-        found = {name: value for name, value in summaries if value is not None} | self._gpus.summary(samples)
+        summaries = ((name, series.summarise()) for name, series in sorted(self._series.items()))
+        found = {name: value for name, value in summaries if value is not None} | self._gpus.summarise(samples)
         found["processor_seconds"] = round(self._processor_seconds, 3)
         if self._throttle_files:
             found["cpu_throttled"] = self._throttled
         return {f"telemetry.{name}": Fact(value=value, role="note") for name, value in found.items()}
 
-    def flags(self) -> dict[str, int]:
+    def list_flags(self) -> dict[str, int]:
         """Return heat, hardware slowdown and power brake flags: fact → number of readings (or kernel events) with
         them."""
         cpu = {"cpu_throttled": self._throttled} if self._throttled else {}
-        return {f"telemetry.{name}": count for name, count in {**self._gpus.flags(), **cpu}.items()}
+        return {f"telemetry.{name}": count for name, count in {**self._gpus.list_flags(), **cpu}.items()}
 
-    def faults(self) -> str:
+    def describe_faults(self) -> str:
         """Describe GPU faults that the driver has reported since the run began; "" for none."""
         xids = self._gpus.look_for_faults()
         return f"; the driver reported Xid {', '.join(map(str, xids))}" if xids else ""
@@ -155,17 +155,17 @@ def _read_number(path: Path, scale: float) -> list[float]:
         return []
 
 
-def _processor_seconds(process: psutil.Process) -> float:
+def _read_processor_seconds(process: psutil.Process) -> float:
     """Read the processor seconds that all threads of this process have used so far."""
     times = process.cpu_times()
     return float(times.user + times.system)
 
 
-def _frequency_files() -> list[Path]:
+def _list_frequency_files() -> list[Path]:
     return sorted(Path("/sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_cur_freq"))[:_MOST_CORES]
 
 
-def _throttle_files() -> list[Path]:
+def _list_throttle_files() -> list[Path]:
     """Find the thermal throttling counters of cores and sockets, which Intel's processors have."""
     return sorted(PROCESSORS.glob("cpu[0-9]*/thermal_throttle/*_throttle_count"))
 
@@ -178,5 +178,5 @@ def _sum(files: Sequence[Path]) -> int:
     return total
 
 
-def _temperature_files() -> list[Path]:
+def _list_temperature_files() -> list[Path]:
     return sorted(Path("/sys/class/thermal").glob("thermal_zone*/temp"))[:_MOST_CORES]

@@ -51,7 +51,7 @@ class SliceServer:
 
     def _load(self, start: WorkerStart) -> tuple[Session, LoadPlan]:
         benchmark = load_benchmark(start.benchmark)
-        plan = LoadPlan(**start.plan, completed=self._completed, failed=self._failed)
+        plan = LoadPlan(**start.plan, completed=self._send_outputs, failed=self._send_failure)
         return benchmark.open_session(load_backend(start.backend).load, plan), plan
 
     def _place(self, session: Session, layout: Layout) -> None:
@@ -68,12 +68,12 @@ class SliceServer:
         try:
             session.submit(rows, token)
         except Exception as error:
-            self._failed(token, error)
+            self._send_failure(token, error)
 
-    def _completed(self, token: Token, outputs: Outputs) -> None:
+    def _send_outputs(self, token: Token, outputs: Outputs) -> None:
         self._send("completed", token[0], _keep(outputs))
 
-    def _failed(self, token: Token, error: BaseException) -> None:
+    def _send_failure(self, token: Token, error: BaseException) -> None:
         self._send("failed", token[0], *_explain(error))
 
     def _answer(self, work: Callable[[], Any]) -> Any:

@@ -146,7 +146,7 @@ class Background:
             if time.monotonic() > give_up:
                 name = self._loads[stuck[0]].benchmark.name
                 problem = f"{name} in the background did not start computing within {longest:g} s"
-                raise HarnessError(problem, "backend", self._where(stuck[0]))
+                raise HarnessError(problem, "backend", self._suggest_log(stuck[0]))
             time.sleep(_LOOK)
 
     def _read(self) -> list[int]:
@@ -157,9 +157,9 @@ class Background:
         with suppress(OSError, ValueError):
             said = Result.read(self._folders[number] / "result.json")
             return HarnessError(f"{name} in the background: {said.problem}", "backend", said.fix)
-        return HarnessError(f"{name} in the background ended", "crash", self._where(number))
+        return HarnessError(f"{name} in the background ended", "crash", self._suggest_log(number))
 
-    def _where(self, number: int) -> str:
+    def _suggest_log(self, number: int) -> str:
         return f"see its output in the log of this run: {self._loads[number].benchmark.name}"
 
     def _end(self) -> None:

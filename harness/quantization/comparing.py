@@ -49,7 +49,7 @@ def _cast(array: np.ndarray, dtype: str, scale: float | None) -> np.ndarray:
     return np.clip(np.rint(array / scale), limits.min, limits.max).astype(dtype)
 
 
-def compared(
+def compare_models(
     before: Path,
     after: Path,
     arrays: Arrays,
@@ -76,14 +76,14 @@ def compared(
     return result
 
 
-def score_with(score: Callable[[AnswerLog, Path, Path], Mapping[str, Any]], dataset: Path) -> Score:
+def make_scorer(score: Callable[[AnswerLog, Path, Path], Mapping[str, Any]], dataset: Path) -> Score:
     """Return a benchmark's own scorer, for the responses to the first samples of its dataset."""
 
-    def scored(responses: np.ndarray, folder: Path) -> Mapping[str, Any]:
+    def score_responses(responses: np.ndarray, folder: Path) -> Mapping[str, Any]:
         data = tuple(np.ascontiguousarray(response).tobytes() for response in responses)
         return score(AnswerLog(np.arange(len(data)), data, 0, 0), dataset, folder)
 
-    return scored
+    return score_responses
 
 
 def compute_ratio(exact: np.ndarray, other: np.ndarray) -> float:

@@ -116,8 +116,8 @@ def list_tensors(model: Path) -> tuple[list[tuple[int, Tensor]], list[tuple[int,
     """List inputs and outputs: batch axis (-1 if it is free) and the rest."""
     graph = load(model, weights=False).graph
     weights = {tensor.name for tensor in graph.initializer}
-    inputs = [_described(value) for value in graph.input if value.name not in weights]
-    return inputs, [_described(value) for value in graph.output]
+    inputs = [_describe_tensor(value) for value in graph.input if value.name not in weights]
+    return inputs, [_describe_tensor(value) for value in graph.output]
 
 
 def find_batch(model: Path, free: int) -> int:
@@ -126,7 +126,7 @@ def find_batch(model: Path, free: int) -> int:
     return sizes[0] if sizes else free
 
 
-def _described(value: Any) -> tuple[int, Tensor]:
+def _describe_tensor(value: Any) -> tuple[int, Tensor]:
     kind = value.type.tensor_type
     if not kind.shape.dim:
         fix = "export the model with a batch axis first in every input and output (onnx.shape_inference infers shapes)"

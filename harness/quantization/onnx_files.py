@@ -29,8 +29,8 @@ def load(model: Path, *, weights: bool = True) -> Any:
         raise HarnessError(f"{model.name} is damaged: {error}", "input", "export or download it again") from error
     if not loaded.graph.output:
         raise HarnessError(f"{model.name} has no output", "input", "export or download it again")
-    for tensor in _elsewhere(loaded) if weights else ():
-        tensor.raw_data = _content(tensor, model)
+    for tensor in _list_external(loaded) if weights else ():
+        tensor.raw_data = _read_content(tensor, model)
         tensor.ClearField("data_location")
         del tensor.external_data[:]
     return loaded
@@ -47,7 +47,7 @@ def save(model: Any, path: Path) -> None:
 def list_files(model: Path) -> list[Path]:
     """List the model's file, then those of its weights."""
     loaded = load(model, weights=False)
-    return [model, *sorted({model.parent / _place(tensor)["location"] for tensor in _elsewhere(loaded)})]
+    return [model, *sorted({model.parent / _read_location(tensor)["location"] for tensor in _list_external(loaded)})]
 
 
 def gather(model: Path) -> None:
@@ -68,8 +68,8 @@ def copy(model: Path, folder: Path) -> Path:
     return folder / model.name
 
 
-def _content(tensor: Any, model: Path) -> bytes:
-    place = _place(tensor)
+def _read_content(tensor: Any, model: Path) -> bytes:
+    place = _read_location(tensor)
     path, length = model.parent / place["location"], int(place.get("length", -1))
     if not path.resolve().is_relative_to(model.parent.resolve()):
         problem = f"{model.name} keeps weights in {place['location']}, outside its folder"
@@ -86,22 +86,22 @@ def _content(tensor: Any, model: Path) -> bytes:
     return content
 
 
-def _place(tensor: Any) -> dict[str, str]:
+def _read_location(tensor: Any) -> dict[str, str]:
     return {"location": "", **{entry.key: entry.value for entry in tensor.external_data}}
 
 
-def _elsewhere(model: Any) -> Iterator[Any]:
-    tensors = [*model.graph.initializer, *_constants(model.graph.node)]
+def _list_external(model: Any) -> Iterator[Any]:
+    tensors = [*model.graph.initializer, *_list_constants(model.graph.node)]
     for function in model.functions:
-        tensors += _constants(function.node)
+        tensors += _list_constants(function.node)
     return (tensor for tensor in tensors if tensor.data_location == TensorProto.EXTERNAL)
 
 
-def _constants(nodes: Iterable[Any]) -> Iterator[Any]:
+def _list_constants(nodes: Iterable[Any]) -> Iterator[Any]:
     """List the constants in attributes, including those of inner graphs."""
     for attribute in (attribute for node in nodes for attribute in node.attribute):
         yield from [attribute.t] if attribute.HasField("t") else []
         yield from attribute.tensors
         for graph in [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]:
             yield from graph.initializer
-            yield from _constants(graph.node)
+            yield from _list_constants(graph.node)

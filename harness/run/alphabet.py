@@ -78,7 +78,7 @@ def _describe() -> dict[str, object]:
     }
 
 
-def _name_bytes() -> list[str]:
+def _list_byte_names() -> list[str]:
     """Map bytes to characters as tokenizers do: printable ones unchanged, the others from U+0100 on."""
     plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = iter(range(256, 512))
@@ -87,7 +87,7 @@ def _name_bytes() -> list[str]:
 
 def _describe_tokenizer() -> dict[str, object]:
     """Describe a tokenizer with one token for each byte and one for the end."""
-    vocabulary = {name: byte for byte, name in enumerate(_name_bytes())}
+    vocabulary = {name: byte for byte, name in enumerate(_list_byte_names())}
     by_bytes = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
     end = {"id": _END, "content": "<end>", "special": True, "normalized": False}
     end |= dict.fromkeys(("single_word", "lstrip", "rstrip"), False)

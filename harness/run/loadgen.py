@@ -87,7 +87,7 @@ class Prepared:
             or self.test.audit_config
         )
 
-    def expected_samples(self, total_count: int) -> int:
+    def estimate_samples(self, total_count: int) -> int:
         """Estimate how many samples the test will issue, for a progress display only."""
         settings = self.settings
         if settings.mode == lg.TestMode.AccuracyOnly:
@@ -186,14 +186,14 @@ def run_test(prepared: Prepared, sut: Sut, library: Library) -> None:
     reports = [lambda _: None] if "arg2" in (lg.ConstructFastSUT.__doc__ or "") else []
     sut_handle = lg.ConstructFastSUT(sut.issue, sut.flush, *reports)
     qsl_handle = lg.ConstructQSL(library.total_count, library.performance_count, library.load, library.unload)
-    with _undisturbed():
+    with _avoid_interruptions():
         lg.StartTestWithLogSettings(sut_handle, qsl_handle, prepared.settings, log_settings, test.audit_config)
     lg.DestroyQSL(qsl_handle)
     lg.DestroyFastSUT(sut_handle)
 
 
 @contextmanager
-def _undisturbed() -> Iterator[None]:
+def _avoid_interruptions() -> Iterator[None]:
     """Disable garbage collection, which would scan millions of list entries, and switch between Python threads more
     often."""
     interval = sys.getswitchinterval()
@@ -241,7 +241,7 @@ class Responder:
             for response, identity, answer in zip(pool, ids, responses, strict=False):
                 response.id, response.data, response.size = identity, answer.ctypes.data, answer.nbytes
         else:
-            address, size = (0, 0) if responses is None else _location(responses)
+            address, size = (0, 0) if responses is None else _locate_rows(responses)
             addresses = range(address, address + size * count, size) if size else itertools.repeat(0, count)
             for response, identity, data in zip(pool, ids, addresses, strict=False):
                 response.id, response.data, response.size = identity, data, size
@@ -270,7 +270,7 @@ class Responder:
         return pool
 
 
-def _location(responses: np.ndarray) -> tuple[int, int]:
+def _locate_rows(responses: np.ndarray) -> tuple[int, int]:
     """Return the address of the first row, and the bytes per row."""
     address: int = responses.__array_interface__["data"][0]
     return address, responses.nbytes // len(responses)

@@ -138,7 +138,7 @@ class LoopSession(Session):
 
 def _open(load: Callable[[LoadPlan], Session], plan: LoadPlan, coordinator: LoopCoordinator, part: str) -> Session:
     in_flight = coordinator.expect(part)
-    return load(replace(plan, completed=in_flight.arrived, failed=in_flight.lost))
+    return load(replace(plan, completed=in_flight.receive_outputs, failed=in_flight.report_failure))
 
 
 def _choose_part(plan: LoadPlan, part: str, outputs: Sequence[Tensor]) -> LoadPlan:
@@ -151,7 +151,8 @@ def warm_rows(samples: Arrays, count: int) -> dict[str, Any]:
 
 
 class InFlight:
-    """An engine's batches in flight, by number. The engine calls only ``arrived`` and ``lost``, from any thread."""
+    """An engine's batches in flight, by number. The engine calls only
+    ``receive_outputs`` and ``report_failure``, from any thread."""
 
     def __init__(
         self, events: SimpleQueue[Callable[[], None] | None], answered: Callable[[RunningSample], None]
@@ -181,12 +182,12 @@ class InFlight:
                 self._batches.pop(self._number, None)
                 self._give_up(pool, shares, error)
 
-    def arrived(self, token: Token, outputs: Outputs) -> None:
+    def receive_outputs(self, token: Token, outputs: Outputs) -> None:
         pool, shares = self._batches[token[0]]
         self.rows.take_back(shares, outputs)
         self._events.put(lambda: self._settle(token[0], pool, shares))
 
-    def lost(self, token: Token, error: BaseException) -> None:
+    def report_failure(self, token: Token, error: BaseException) -> None:
         pool, shares = self._batches[token[0]]
         self._events.put(lambda: self._give_up(pool, shares, error))
 
@@ -291,7 +292,7 @@ class LoopWorkers:
 
     def begin(self, running: RunningSample) -> None:
         if not self._threads:
-            self._start_threads()
+            self._threads, self._broken = start_streams(self._streams, self._begin_stream, self._serve, "loops")
         if self._broken is not None:
             running.end(LoopEnd(error=self._broken))
             return
@@ -306,14 +307,11 @@ class LoopWorkers:
         for thread in self._threads:
             thread.join()
 
-    def _start_threads(self) -> None:
-        self._threads, self._broken = start_streams(self._streams, self._begin_stream, self._serve, "loops")
-
     # Everything below runs on the threads.
 
     def _begin_stream(self, stream: int) -> None:
         for rows in self._engines.values():
-            _callable(rows).begin_stream(stream)
+            _cast_engine(rows).begin_stream(stream)
 
     def _serve(self, stream: int) -> None:
         while (work := self._take()) is not None:
@@ -351,7 +349,7 @@ class LoopWorkers:
             with self._changed:
                 if rows.make_room(shares):
                     _warm_up(rows)
-            rows.take_back(shares, _callable(rows).compute_on(stream, rows.write(shares, stream)))
+            rows.take_back(shares, _cast_engine(rows).compute_on(stream, rows.write(shares, stream)))
         except BaseException as error:  # any exception fails this batch; an exit would go unnoticed
             with self._changed:
                 lost = rows.give_up(shares)
@@ -393,5 +391,5 @@ def computes_on_call(engine: Session) -> bool:
     return isinstance(engine, CallableEngine) and engine.reads_in_place
 
 
-def _callable(rows: RowBatches) -> CallableEngine:
+def _cast_engine(rows: RowBatches) -> CallableEngine:
     return cast(CallableEngine, rows.engine)

@@ -39,7 +39,7 @@ class OneCallSession(Session):
 
     def __init__(self, load: Callable[[LoadPlan], Session], plan: LoadPlan, one_call: OneCall) -> None:
         self._plan, self._one_call = plan, one_call
-        self._engine = load(replace(plan, completed=self._arrived, failed=self._lost))
+        self._engine = load(replace(plan, completed=self._receive_outputs, failed=self._report_failure))
         self.batch_size = max(1, self._engine.batch_size // one_call.least_rows)
         self.surely_fit = max(1, self._engine.batch_size // one_call.most_rows)
         self._bounds = np.zeros(1, np.intp)
@@ -107,7 +107,7 @@ class OneCallSession(Session):
         ends = np.cumsum(sizes).tolist()
         return [answers[first:last] for first, last in zip([0, *ends], ends, strict=False)]
 
-    def _arrived(self, token: Token, outputs: Outputs) -> None:
+    def _receive_outputs(self, token: Token, outputs: Outputs) -> None:
         """Called on any thread."""
         rows, sizes = self._batches.pop(token[0])
         try:
@@ -117,6 +117,6 @@ class OneCallSession(Session):
         else:
             self._plan.completed(token, answers)
 
-    def _lost(self, token: Token, error: BaseException) -> None:
+    def _report_failure(self, token: Token, error: BaseException) -> None:
         self._batches.pop(token[0], None)
         self._plan.failed(token, error)

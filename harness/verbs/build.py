@@ -32,7 +32,7 @@ def execute(request: BuildRequest, _give_up: Callable[[BaseException], None]) ->
     counter = Counter(request.counter)
     counter.stage("building")
     if request.benchmark == Benchmark(name="command"):
-        source = _source(request)
+        source = _find_source(request)
         return Result(done=True, seconds=time.monotonic() - began, values=note_source(source, Path(request.output)))
     build = {"Dataset": _build_dataset, "Model": _build_model, "Engine": _build_engine}[request.kind]
     values, facts = build(request, counter)
@@ -49,7 +49,7 @@ def _build_dataset(request: BuildRequest, counter: Counter) -> Made:
     """values: count, arrays (input name -> shape per sample and dtype), files (name -> sha256)."""
     benchmark = load_benchmark(request.benchmark)
     output = Path(request.output)
-    source = _source(request)
+    source = _find_source(request)
     benchmark.build_dataset(source, request.settings, output, counter)
     arrays = benchmark.load_samples(output)
     counts = {len(array) for array in arrays.values()}
@@ -58,12 +58,12 @@ def _build_dataset(request: BuildRequest, counter: Counter) -> Made:
     values = {
         "count": counts.pop(),
         "arrays": {name: [list(array.shape[1:]), array.dtype.name] for name, array in arrays.items()},
-        "files": _digests(output),
+        "files": _hash_files(output),
     }
     manifest = json.dumps({"format": 1, **values}, indent=1, sort_keys=True) + "\n"
     (output / "manifest.json").write_text(manifest, encoding="utf-8")
     marks = ["synthetic"] if benchmark.synthetic or is_rehearsal(source) else []
-    return {**values, "marks": marks}, _benchmark_facts(benchmark.digest)
+    return {**values, "marks": marks}, _make_facts(benchmark.digest)
 
 
 def _build_model(request: BuildRequest, counter: Counter) -> Made:
@@ -71,7 +71,7 @@ def _build_model(request: BuildRequest, counter: Counter) -> Made:
     benchmark = load_benchmark(request.benchmark)
     output = Path(request.output)
     inputs = {kind: require(Path(path), f"the {kind}") for kind, path in request.inputs.items()}
-    benchmark.build_model(_source(request), request.settings, inputs, output, counter)
+    benchmark.build_model(_find_source(request), request.settings, inputs, output, counter)
     written: list[str] = []
     parts = benchmark.parts if isinstance(benchmark, LoopBenchmark) else ()
     for part in parts or ("",):
@@ -93,7 +93,7 @@ def _build_model(request: BuildRequest, counter: Counter) -> Made:
             "remove it, and set engine.precision",
         )
     made = _change_model(request, benchmark, counter) if asked else {}
-    return {"files": _digests(output), **made, "marks": []}, _benchmark_facts(benchmark.digest)
+    return {"files": _hash_files(output), **made, "marks": []}, _make_facts(benchmark.digest)
 
 
 def _list_changes(settings: Mapping[str, Any]) -> list[str]:
@@ -105,7 +105,7 @@ def _list_changes(settings: Mapping[str, Any]) -> list[str]:
 def _change_model(request: BuildRequest, benchmark: BenchmarkCode, counter: Counter) -> dict[str, Any]:
     """values: quantization (method, calibration document, difference from fp32 on the calibration samples)."""
     from harness.quantization.calibrating import change_precision
-    from harness.quantization.comparing import compared, score_with
+    from harness.quantization.comparing import compare_models, make_scorer
     from harness.quantization.onnx_files import copy, gather, load, save
     from harness.quantization.settings import count_of
     from harness.quantization.weights import change_weights
@@ -129,15 +129,16 @@ def _change_model(request: BuildRequest, benchmark: BenchmarkCode, counter: Coun
         scales = made.get("input_scales", {})
         if count and samples:
             few = {name: array[:count] for name, array in samples.items()}
-            made["comparison"] = compared(plain, model, few, _comparable(benchmark), scales=scales)
+            made["comparison"] = compare_models(plain, model, few, _select_responses(benchmark), scales=scales)
         if scored and dataset:
             few = {name: array[:scored] for name, array in benchmark.load_samples(dataset).items()}
-            score = score_with(benchmark.score, dataset)
-            made["scores"] = compared(plain, model, few, _comparable(benchmark), scales=scales, score=score)["scores"]
+            score = make_scorer(benchmark.score, dataset)
+            found = compare_models(plain, model, few, _select_responses(benchmark), scales=scales, score=score)
+            made["scores"] = found["scores"]
     return {"quantization": made}
 
 
-def _comparable(benchmark: BenchmarkCode) -> Callable[[Outputs], np.ndarray]:
+def _select_responses(benchmark: BenchmarkCode) -> Callable[[Outputs], np.ndarray]:
     """Select a batch's values for comparison: the responses, or the first output if responses need several batches or
     differ in size."""
     if isinstance(benchmark, TensorBenchmark) and not benchmark.names_samples:
@@ -175,13 +176,13 @@ def _build_engine(request: BuildRequest, counter: Counter) -> Made:
             )
         )
         engine.write(output)
-        documents[part] = engine.document()
+        documents[part] = engine.describe()
         if timing := engine.settings.get("tensorrt", {}).get("timing_cache"):
             timings[part] = timing
     if timings:
         facts["timing_cache"] = Fact(value=timings if parts else timings[""], role="evidence")
     made = documents if parts else documents[""]
-    return {"engine": made, "files": _digests(Path(request.output)), "marks": []}, facts
+    return {"engine": made, "files": _hash_files(Path(request.output)), "marks": []}, facts
 
 
 def list_parts(model: Path) -> list[str]:
@@ -206,7 +207,7 @@ def _find_model(backend: str, folder: Path) -> Path:
     return require(folder / wanted, "the model")
 
 
-def _source(request: BuildRequest) -> Path | None:
+def _find_source(request: BuildRequest) -> Path | None:
     if not request.source:
         return None
     source = require(Path(request.source), "the source")
@@ -217,10 +218,10 @@ def _source(request: BuildRequest) -> Path | None:
     return source
 
 
-def _digests(folder: Path) -> dict[str, str]:
+def _hash_files(folder: Path) -> dict[str, str]:
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     return {path.relative_to(folder).as_posix(): hash_file(path) for path in files}
 
 
-def _benchmark_facts(digest: str) -> dict[str, Fact]:
+def _make_facts(digest: str) -> dict[str, Fact]:
     return {"benchmark.code": Fact(value=digest, role="evidence")}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import shutil
@@ -12,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Protocol
 
+from harness.child.digests import hash_file
 from harness.contract import CommandRequest
 
 DETAIL = "mlperf_log_detail.txt"
@@ -49,7 +49,7 @@ class LogSet:
 
     def list_files(self) -> list[Path]:
         """List LoadGen's files in its folder; if dated, only those of this run."""
-        logs = _list_logs(self.folder)
+        logs = [path for path in sorted(self.folder.glob(f"*{_LOG}*")) if path.is_file()]
         return [path for path in logs if path.name.startswith(self.prefix)] if self.prefix != _LOG else logs
 
 
@@ -146,10 +146,10 @@ def collect(logs: Path, since: datetime, run_dir: Path, output: Path, before: St
     for number, item in enumerate(new or sets[:_KEPT_OLD], start=1):
         _bring(item, output / f"set-{number}", run_dir)
     if len(new) > 1:
-        listed = ", ".join(sorted(_below(item, logs) for item in new))
+        listed = ", ".join(sorted(_describe_place(item, logs) for item in new))
         return Collected(None, f"log sets: expected one, the command wrote {len(new)}: {listed}")
     if new:
-        called = _below(new[0], logs)
+        called = _describe_place(new[0], logs)
         return Collected(None, f"log sets: expected one named {DETAIL}, the command wrote {called}")
     if sets:
         began = f"{sets[0].began:%Y-%m-%d %H:%M:%S}" if sets[0].began else "an unknown time"
@@ -163,7 +163,7 @@ def _drop_copies(sets: list[LogSet]) -> list[LogSet]:
     ones, keep the topmost."""
     runs: dict[tuple[str, str], LogSet] = {}
     for item in sorted(sets, key=lambda item: (-len(item.list_files()), len(item.folder.parts), item.folder)):
-        runs.setdefault((item.name, _digest(item.folder / item.name)), item)
+        runs.setdefault((item.name, hash_file(item.folder / item.name)), item)
     return [item for item in sets if item in runs.values()]
 
 
@@ -182,11 +182,6 @@ def _is_warm_up(item: LogSet, run: LogSet) -> bool:
     return below and item.began is not None and run.began is not None and item.began < run.began
 
 
-def _digest(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
 def bring_outputs(patterns: tuple[str, ...], cwd: Path, run_dir: Path, output: Path) -> None:
     """Keep further files, folders or matches of patterns, and ignore missing ones. Files with the same name get
     separate folders."""
@@ -195,14 +190,14 @@ def bring_outputs(patterns: tuple[str, ...], cwd: Path, run_dir: Path, output: P
         if found.resolve() in taken:
             continue
         taken.add(found.resolve())
-        target = _free(output / "outputs", found)
+        target = _find_free_target(output / "outputs", found)
         if found.is_dir():
             shutil.copytree(found, target)
         elif found.is_file():
             take(found, target, run_dir)
 
 
-def _free(folder: Path, found: Path) -> Path:
+def _find_free_target(folder: Path, found: Path) -> Path:
     """Find a free target: the file's name, preceded by as many parent folders as it needs to be unique."""
     parts = found.parts
     targets = (folder.joinpath(*parts[-count:]) for count in range(1, len(parts)))
@@ -221,10 +216,6 @@ def _bring(item: LogSet, target: Path, run_dir: Path) -> None:
         take(path, target / path.name.replace(item.prefix, _LOG), run_dir)
 
 
-def _list_logs(folder: Path) -> list[Path]:
-    return [path for path in sorted(folder.glob(f"*{_LOG}*")) if path.is_file()]
-
-
 def take(path: Path, target: Path, run_dir: Path) -> None:
     """Move files that are in the run's own folder, since accuracy logs are large, and copy all others."""
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -234,7 +225,7 @@ def take(path: Path, target: Path, run_dir: Path) -> None:
         shutil.copyfile(path, target)
 
 
-def _below(item: LogSet, logs: Path) -> str:
+def _describe_place(item: LogSet, logs: Path) -> str:
     """Return the log's folder, and its name if that is unusual."""
     path = item.folder if item.name == DETAIL else item.folder / item.name
     return path.relative_to(logs).as_posix()

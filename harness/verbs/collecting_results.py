@@ -57,13 +57,13 @@ def _read(folder: Path, since: datetime, clock: int) -> ResultSet:
     # File systems store times less precisely than clocks.
     earliest = since - timedelta(milliseconds=50)
     written = max(datetime.fromtimestamp(part.stat().st_mtime, UTC) for part in parts)
-    began = max(map(_began, parts))
+    began = max(map(_read_start, parts))
     if began > _UNIX:
         return ResultSet(folder, written, began >= earliest.timestamp() * 1e9)
     return ResultSet(folder, written, began >= clock if began else written >= earliest)
 
 
-def _began(part: Path) -> int:
+def _read_start(part: Path) -> int:
     """Return test_started_at in ns; 0 if the file has none, as in the harness's own releases."""
     try:
         document: Any = json.loads(part.read_bytes())

@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from harness.child.digests import hash_code, hash_file
-from harness.child.group import Command, GroupEnd, StopRequest, run_ending, run_group
+from harness.child.group import Command, GroupEnd, StopRequest, run_end_command, run_group
 from harness.child.launched import LAUNCHED, ORPHANED, is_launched
 from harness.child.output import BoundedOutput
 from harness.contract import TELEMETRY, CommandRequest, Counter, Fact, Result, ServiceRequest, copy_log
 from harness.cuda.nvml import collect_device_evidence
 from harness.errors import HarnessError
 from harness.machine.clocks import ClockWatch
-from harness.machine.facts import collect_machine_notes, list_accelerators, slice_evidence
+from harness.machine.facts import collect_machine_notes, collect_slice_evidence, list_accelerators
 from harness.machine.telemetry import Telemetry, find_flags
 from harness.verbs import collecting, collecting_results
 from harness.verbs.code_folder import list_created, list_entries
@@ -63,7 +63,8 @@ def execute(request: CommandRequest, _give_up: Callable[[BaseException], None]) 
         **find_code_commit(request.code),
     }
     # A scorer computes the same on any machine; a run requires the same devices and driver each time.
-    facts |= collect_device_evidence() | slice_evidence() if request.purpose != "score" and list_accelerators() else {}
+    if request.purpose != "score" and list_accelerators():
+        facts |= collect_device_evidence() | collect_slice_evidence()
     last_line, secrets = Path(request.counter).with_name(LAST_LINE), list_secrets(request)
     output = BoundedOutput(sys.stdout.fileno(), last_line, secrets=secrets)
     before = list_written(request) if request.purpose == "build" else {}
@@ -81,7 +82,7 @@ def execute(request: CommandRequest, _give_up: Callable[[BaseException], None]) 
         telemetry = Telemetry([str(gpu["bus"]) for gpu in list_accelerators() if "bus" in gpu], readings)
 
         def put_in_order() -> None:
-            run_ending(request.ending)
+            run_end_command(request.ending)
             clear()
 
         ended = run_group(command, output, put_in_order, telemetry, stop)
@@ -93,15 +94,15 @@ def execute(request: CommandRequest, _give_up: Callable[[BaseException], None]) 
     if request.service_log:
         copy_log(Path(request.service_log), Path(request.counter).with_name(SERVICE_LOG))
     facts |= telemetry.facts()
-    flags = telemetry.flags() if request.purpose == "run" else {}
-    values: dict[str, Any] = find_flags({"exit_status": ended.status, "marks": [], **clock.values()}, flags)
+    flags = telemetry.list_flags() if request.purpose == "run" else {}
+    values: dict[str, Any] = find_flags({"exit_status": ended.status, "marks": [], **clock.describe()}, flags)
     if request.purpose == "build":
         problem = collect_built(request, ended, before)
     else:
-        problem = _problem(request, ended, values, output, int(began * 1e9), stamps)
+        problem = _check_files(request, ended, values, output, int(began * 1e9), stamps)
     counter.stage("done")
     if problem:
-        return _refused(request.purpose, problem, ended, facts, time.monotonic() - began, output, request.cwd)
+        return _make_refusal(request.purpose, problem, ended, facts, time.monotonic() - began, output, request.cwd)
     return Result(done=True, seconds=time.monotonic() - began, values=values, facts=facts)
 
 
@@ -132,14 +133,14 @@ def read_declared_secrets(declared: Mapping[str, str]) -> dict[str, str]:
     return {name: os.environ[name] for name in taken}
 
 
-def _problem(
+def _check_files(
     request: CommandRequest, ended: GroupEnd, values: dict[str, Any], output: BoundedOutput, clock: int, stamps: Stamps
 ) -> str:
     """Explain why the command's files do not match the request; "" if they do. ``clock``: monotonic ns at its start;
     ``stamps``: those of the logs that existed then."""
     run_dir, target, cwd = Path(request.run_dir), Path(request.output), Path(request.cwd)
     if request.purpose == "score":
-        problem = _score(run_dir, target, ended, output)
+        problem = _keep_score(run_dir, target, ended, output)
         for name in request.outputs if not problem else ():
             if (run_dir / name).is_dir():
                 shutil.copytree(run_dir / name, target / name)
@@ -153,7 +154,7 @@ def _problem(
     return found.problem
 
 
-def _score(run_dir: Path, target: Path, ended: GroupEnd, output: BoundedOutput) -> str:
+def _keep_score(run_dir: Path, target: Path, ended: GroupEnd, output: BoundedOutput) -> str:
     if ended.timed_out or ended.status:
         return f"the scorer {'took too long' if ended.timed_out else f'ended with status {ended.status}'}"
     written = run_dir / "accuracy.txt"
@@ -164,19 +165,19 @@ def _score(run_dir: Path, target: Path, ended: GroupEnd, output: BoundedOutput) 
     return ""
 
 
-def _refused(
+def _make_refusal(
     purpose: str, problem: str, ended: GroupEnd, facts: dict[str, Fact], seconds: float, output: BoundedOutput, cwd: str
 ) -> Result:
     ending = f"signal {-ended.status}" if ended.status < 0 else f"status {ended.status}"
     message = f"{problem} (the command ended with {ending})"
     if ended.status and not ended.timed_out and purpose == "run":
         # Report the cause first, then the missing files.
-        last = next((line for line in reversed(output.last_lines().splitlines()) if line.strip()), "")
+        last = next((line for line in reversed(output.read_last_lines().splitlines()) if line.strip()), "")
         message = f"the command ended with {ending}{f': {last.strip()[:_LONGEST]}' if last else ''}; {problem}"
     return Result(
         done=False,
         seconds=seconds,
-        values={"log": output.last_lines(), "exit_status": ended.status},
+        values={"log": output.read_last_lines(), "exit_status": ended.status},
         facts=facts,
         problem=message,
         problem_class="backend" if purpose == "build" else "contradiction",
@@ -189,7 +190,7 @@ def find_code_commit(code: str) -> dict[str, Fact]:
     if not code:
         return {}
     folder = Path(code) if Path(code).is_dir() else Path(code).parent
-    commit, status = _git(folder, "rev-parse", "HEAD"), _git(folder, "status", "--porcelain", "--", code)
+    commit, status = _run_git(folder, "rev-parse", "HEAD"), _run_git(folder, "status", "--porcelain", "--", code)
     if not commit:
         return {}
     return {
@@ -198,7 +199,7 @@ def find_code_commit(code: str) -> dict[str, Fact]:
     }
 
 
-def _git(folder: Path, *arguments: str) -> str:
+def _run_git(folder: Path, *arguments: str) -> str:
     try:
         command = ["git", "-C", str(folder), *arguments]
         return subprocess.run(command, capture_output=True, text=True, timeout=20, check=False).stdout
@@ -264,8 +265,8 @@ Written = Mapping[Path, tuple[int, int]]  # file → inode and time of its last 
 
 def list_written(request: CommandRequest) -> Written:
     """List the files that exist where the build must write its outputs."""
-    found = (path for pattern in _patterns(request) for path in find_matching(pattern, Path(request.cwd)))
-    return {file: (s.st_ino, s.st_ctime_ns) for path in found for file in _files(path) for s in (file.stat(),)}
+    found = (path for pattern in _list_patterns(request) for path in find_matching(pattern, Path(request.cwd)))
+    return {file: (s.st_ino, s.st_ctime_ns) for path in found for file in _list_files(path) for s in (file.stat(),)}
 
 
 def collect_built(request: CommandRequest, ended: GroupEnd, before: Written) -> str:
@@ -278,13 +279,13 @@ def collect_built(request: CommandRequest, ended: GroupEnd, before: Written) -> 
     run_dir, output = Path(request.run_dir), Path(request.output)
     now = list_written(request)
     taken: dict[str, Path] = {}
-    for pattern in _patterns(request):
+    for pattern in _list_patterns(request):
         found = list(find_matching(pattern, Path(request.cwd)))
         if not found:
-            return f"outputs: the build wrote no {_shown(pattern, run_dir)}"
+            return f"outputs: the build wrote no {_show_path(pattern, run_dir)}"
         for path in found:
-            if old := next((file for file in _files(path) if before.get(file) == now.get(file)), None):
-                return f"outputs: {_shown(str(old), run_dir)} existed before the build, which did not write it"
+            if old := next((file for file in _list_files(path) if before.get(file) == now.get(file)), None):
+                return f"outputs: {_show_path(str(old), run_dir)} existed before the build, which did not write it"
             if taken.setdefault(path.name, path) != path:
                 return f"outputs: {taken[path.name]} and {path} have the same name"
     _bring(taken.values(), output, run_dir)
@@ -293,15 +294,15 @@ def collect_built(request: CommandRequest, ended: GroupEnd, before: Written) -> 
     return ""
 
 
-def _shown(path: str, run_dir: Path) -> str:
+def _show_path(path: str, run_dir: Path) -> str:
     return path.replace(str(run_dir), "{run_dir}")
 
 
-def _patterns(request: CommandRequest) -> tuple[str, ...]:
+def _list_patterns(request: CommandRequest) -> tuple[str, ...]:
     return request.outputs or (f"{request.run_dir}/*",)
 
 
-def _files(path: Path) -> list[Path]:
+def _list_files(path: Path) -> list[Path]:
     return [path] if path.is_file() else [item for item in path.rglob("*") if item.is_file()]
 
 

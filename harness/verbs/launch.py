@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
-from harness.child.group import Command, GroupEnd, StopRequest, run_ending, run_group
+from harness.child.group import Command, GroupEnd, StopRequest, run_end_command, run_group
 from harness.child.output import BoundedOutput
 from harness.contract import CounterCopy, LaunchRequest, Result
 from harness.errors import HarnessError
@@ -41,16 +41,16 @@ def execute(request: LaunchRequest, _give_up: Callable[[BaseException], None]) -
     if request.stop_grace:
         signal.signal(signal.SIGTERM, lambda *_: stop.ask())
     relay = CounterRelay(CounterCopy(request.counter_there, request.counter))
-    ended = run_group(command, output, lambda: run_ending(request.ending), relay, stop)
+    ended = run_group(command, output, lambda: run_end_command(request.ending), relay, stop)
     answer = Path(request.answer)
     if not answer.exists():
-        raise _silent(request, ended, output)
+        raise _explain_silence(request, ended, output)
     return Result.read(answer)
 
 
-def _silent(request: LaunchRequest, ended: GroupEnd, output: BoundedOutput) -> HarnessError:
+def _explain_silence(request: LaunchRequest, ended: GroupEnd, output: BoundedOutput) -> HarnessError:
     how = f"was ended by signal {-ended.status}" if ended.status < 0 else f"ended with status {ended.status}"
-    said = output.last_lines(5)
+    said = output.read_last_lines(5)
     return HarnessError(
         f"the launcher {request.command[0]} {how} without a result of its child{': ' if said else ''}{said}",
         "resources" if ended.status < 0 else "missing",

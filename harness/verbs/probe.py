@@ -18,7 +18,7 @@ import psutil
 
 from harness.catalog import LOADGEN
 from harness.child.digests import hash_code
-from harness.child.launched import PASS, rank
+from harness.child.launched import PASS, find_rank
 from harness.contract import BACKENDS, Busy, ProbeRequest, Result
 from harness.machine.facts import (
     collect_machine_notes,
@@ -44,7 +44,7 @@ def execute(request: ProbeRequest, _give_up: Callable[[BaseException], None]) ->
         },
         "loadgen": find_distribution_version(*LOADGEN),
         "harness.code": hash_code(),
-        "rank": rank(),
+        "rank": find_rank(),
     }
     if request.hardware:
         values["hardware"] = {**describe_hardware(), "host": platform.node()}
@@ -71,19 +71,19 @@ def find_busy(gpus: int, look: float) -> Busy | None:
     ``gpus``: how many GPUs the run uses, counted from the first. ``look``: for how many seconds the processors must be
     busy, at least a tenth of a second.
     """
-    found = find_foreign(list_computing_on(gpus), _ours()) if gpus else None
-    return found or _on_processors(look)
+    found = find_foreign(list_computing_on(gpus), _list_own_processes()) if gpus else None
+    return found or _find_busy_processors(look)
 
 
 def find_foreign(computing: Iterable[tuple[int, int]], ours: frozenset[int]) -> Busy | None:
     """Find the first process on a GPU that is not ours."""
     for device, pid in computing:
         if pid not in ours:
-            return _named(f"GPU {device} is used by", pid)
+            return _describe_process(f"GPU {device} is used by", pid)
     return None
 
 
-def _ours() -> frozenset[int]:
+def _list_own_processes() -> frozenset[int]:
     """List this process, the processes that wait for it, including the pass, and those that the pass started (such as a
     service), which carry its name behind a launcher."""
     me = psutil.Process()
@@ -94,11 +94,11 @@ def _ours() -> frozenset[int]:
             related += psutil.Process(int(parent)).children(recursive=True)
     name = os.environ.get(PASS)
     if name:
-        related += [process for process in psutil.process_iter() if _variable(process, PASS) == name]
+        related += [process for process in psutil.process_iter() if _read_variable(process, PASS) == name]
     return frozenset(process.pid for process in related)
 
 
-def _variable(process: psutil.Process, name: str) -> str:
+def _read_variable(process: psutil.Process, name: str) -> str:
     """Read a variable of a process's environment; "" if that is private, as it is for another user's process."""
     try:
         return str(process.environ().get(name, ""))
@@ -106,15 +106,15 @@ def _variable(process: psutil.Process, name: str) -> str:
         return ""
 
 
-def _on_processors(look: float) -> Busy | None:
-    if _share(_total(), GLANCE) <= SHARE:
+def _find_busy_processors(look: float) -> Busy | None:
+    if _measure_share(_read_busy_seconds(), GLANCE) <= SHARE:
         return None
     look = max(look, GLANCE)
-    before, began = _times(), _total()
-    share = _share(began, look)
+    before, began = _read_process_seconds(), _read_busy_seconds()
+    share = _measure_share(began, look)
     if share <= SHARE:
         return None
-    return find_load(before, _times(), _ours(), share, look * _cores())
+    return find_load(before, _read_process_seconds(), _list_own_processes(), share, look * _count_cores())
 
 
 def find_load(
@@ -129,26 +129,27 @@ def find_load(
     foreign_use = {pid: seconds for pid, seconds in used.items() if pid not in ours and seconds > 0}
     what = f"others use {min(others, 1.0):.0%} of the cores, most of it"
     top = max(foreign_use, key=foreign_use.__getitem__, default=0)
-    return _named(what, top) if foreign_use.get(top, 0.0) > 0.05 * offered / _cores() else Busy(what=what)
+    is_large = foreign_use.get(top, 0.0) > 0.05 * offered / _count_cores()
+    return _describe_process(what, top) if is_large else Busy(what=what)
 
 
-def _share(began: float, seconds: float) -> float:
+def _measure_share(began: float, seconds: float) -> float:
     time.sleep(seconds)
-    return max(0.0, (_total() - began) / (seconds * _cores()))
+    return max(0.0, (_read_busy_seconds() - began) / (seconds * _count_cores()))
 
 
-def _total() -> float:
+def _read_busy_seconds() -> float:
     """Return the core seconds used since boot on the cores that a run may use."""
     every = psutil.cpu_times(percpu=True)
-    return sum(_computed(every[number]) for number in list_usable() if number < len(every))
+    return sum(_sum_busy(every[number]) for number in list_usable() if number < len(every))
 
 
-def _computed(times: Any) -> float:
+def _sum_busy(times: Any) -> float:
     idle = times.idle + getattr(times, "iowait", 0.0) + getattr(times, "steal", 0.0)
     return float(sum(times) - idle - getattr(times, "guest", 0.0) - getattr(times, "guest_nice", 0.0))
 
 
-def _times() -> dict[int, float]:
+def _read_process_seconds() -> dict[int, float]:
     """Map each process to the core seconds that it has used."""
     found = {}
     for process in psutil.process_iter(["pid", "cpu_times"]):
@@ -158,11 +159,11 @@ def _times() -> dict[int, float]:
     return found
 
 
-def _cores() -> int:
+def _count_cores() -> int:
     return len(list_usable())
 
 
-def _named(what: str, pid: int) -> Busy:
+def _describe_process(what: str, pid: int) -> Busy:
     try:
         process = psutil.Process(pid)
         # Omit the process's arguments, since they may contain a secret, and records are permanent.

@@ -25,7 +25,7 @@ from harness.child.launched import is_launched
 from harness.contract import BACKENDS, OWN_CODE, TELEMETRY, Counter, Fact, Mode, Result, RunRequest, copy_log
 from harness.errors import HarnessError, require
 from harness.machine.clocks import ClockWatch
-from harness.machine.facts import collect_machine_notes, list_taken, slice_evidence
+from harness.machine.facts import collect_machine_notes, collect_slice_evidence, list_taken
 from harness.machine.telemetry import Telemetry, find_flags
 from harness.parts import load_mig
 from harness.run.loadgen import Prepared, Responder, Test, collect_loadgen_facts, prepare, run_test
@@ -70,7 +70,7 @@ def execute(request: RunRequest, give_up: Callable[[BaseException], None]) -> Re
     counter.stage("loading")
     benchmark = load_benchmark(request.benchmark)
     backend = load_backend(request.backend)
-    prepared = prepare(_test(request))
+    prepared = prepare(_describe_test(request))
     dataset = require(Path(request.inputs["dataset"]), "the dataset")
     arrays = load_arrays(benchmark, request.mode, dataset)
     guard = Guard(partial(_end_soon, give_up))
@@ -79,24 +79,24 @@ def execute(request: RunRequest, give_up: Callable[[BaseException], None]) -> Re
     _require_different(request.audit_config, driven.library.performance_count)
     counter.stage("warming up")
     with others or nullcontext():
-        counter.stage("running", prepared.expected_samples(driven.library.total_count))
+        counter.stage("running", prepared.estimate_samples(driven.library.total_count))
         readings = Path(request.counter).with_name(TELEMETRY)
         with Telemetry(driven.notes.get("devices", ()), readings, lambda: counter.done) as telemetry:
             run_test(prepared, driven.sut, driven.library)
         if others is not None:
             others.check()
     if guard.failure is not None:
-        raise _as_backend_error(request.backend, guard.failure, telemetry.faults())
+        raise _make_backend_error(request.backend, guard.failure, telemetry.describe_faults())
     counter.stage("completing")
     driven.close()
     facts = {
         **backend.facts(),
         **collect_loadgen_facts(),
         **collect_machine_notes(),
-        **slice_evidence(),
+        **collect_slice_evidence(),
         **(others.facts() if others is not None else {}),
         **telemetry.facts(driven.samples()),
-        **_facts(request, benchmark),
+        **_list_facts(request, benchmark),
     }
     facts |= {f"backend.{name}": Fact(value=value, role="note") for name, value in driven.notes.items()}
     facts |= {name: Fact(value=value, role="evidence") for name, value in driven.evidence.items()}
@@ -104,11 +104,12 @@ def execute(request: RunRequest, give_up: Callable[[BaseException], None]) -> Re
         copy_log(Path(request.service_log), Path(request.counter).with_name(SERVICE_LOG))
     if is_launched() and request.mode == "performance":
         pack_own_code(Path(request.counter).with_name(OWN_CODE))
+    values = _list_values(request, benchmark, prepared, driven) | clock.describe()
     counter.stage("done")
     return Result(
         done=True,
         seconds=time.monotonic() - began,
-        values=find_flags(_values(request, benchmark, prepared, driven) | clock.values(), telemetry.flags()),
+        values=find_flags(values, telemetry.list_flags()),
         facts=facts,
     )
 
@@ -126,7 +127,7 @@ def load_session(
     backend = load_backend(request.backend)
     responder = Responder(with_data=prepared.logs_responses, tokens=benchmark.counts_tokens)
     completer = Completer(responder, benchmark.respond, counter, guard)
-    plan = _load_plan(request, benchmark, completer)
+    plan = _make_plan(request, benchmark, completer)
     slices = list_taken()
     session: Session
     if len(slices) > 1 and request.scenario in ("Offline", "Server"):  # the other scenarios keep only one slice busy
@@ -138,7 +139,7 @@ def load_session(
     seconds = warm_up(session, arrays, benchmark)
     samples: Indexed = library
     if isinstance(benchmark, LoopBenchmark) and benchmark.list_in_order is not None:
-        expected = prepared.expected_samples(library.total_count)
+        expected = prepared.estimate_samples(library.total_count)
         samples = IssueOrder(library, benchmark.list_in_order(arrays, expected))
     sut = make_sut(request, session, samples, completer, guard, seconds)
 
@@ -202,7 +203,7 @@ def make_sut(
     return StreamSut(session, samples, completer, guard)
 
 
-def _test(request: RunRequest) -> Test:
+def _describe_test(request: RunRequest) -> Test:
     return Test(
         scenario=request.scenario,
         mode=request.mode,
@@ -213,7 +214,7 @@ def _test(request: RunRequest) -> Test:
     )
 
 
-def _load_plan(request: RunRequest, benchmark: BenchmarkCode, completer: Completer) -> LoadPlan:
+def _make_plan(request: RunRequest, benchmark: BenchmarkCode, completer: Completer) -> LoadPlan:
     plan = make_load_plan(
         request,
         benchmark,
@@ -233,7 +234,7 @@ def _end_soon(give_up: Callable[[BaseException], None], error: BaseException) ->
     timer.start()
 
 
-def _as_backend_error(backend: str, failure: BaseException, addition: str) -> BaseException:
+def _make_backend_error(backend: str, failure: BaseException, addition: str) -> BaseException:
     """Convert the error. ``addition``: further information about the device."""
     if isinstance(failure, HarnessError):
         return HarnessError(failure.problem + addition, failure.problem_class, failure.fix) if addition else failure
@@ -248,7 +249,7 @@ def _as_backend_error(backend: str, failure: BaseException, addition: str) -> Ba
     return error
 
 
-def _facts(request: RunRequest, benchmark: BenchmarkCode) -> dict[str, Fact]:
+def _list_facts(request: RunRequest, benchmark: BenchmarkCode) -> dict[str, Fact]:
     engine = request.inputs.get("engine")
     return {
         "harness.code": Fact(value=hash_code(), role="evidence"),
@@ -258,7 +259,9 @@ def _facts(request: RunRequest, benchmark: BenchmarkCode) -> dict[str, Fact]:
     }
 
 
-def _values(request: RunRequest, benchmark: BenchmarkCode, prepared: Prepared, driven: LoadedSut) -> dict[str, Any]:
+def _list_values(
+    request: RunRequest, benchmark: BenchmarkCode, prepared: Prepared, driven: LoadedSut
+) -> dict[str, Any]:
     drawn = WeightOptions(request.settings).random_weights
     synthetic = benchmark.synthetic or BACKENDS[request.backend].synthetic or drawn
     return {

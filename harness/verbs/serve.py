@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.child.digests import hash_code
-from harness.child.group import Command, GroupEnd, StopRequest, run_ending, run_group
+from harness.child.group import Command, GroupEnd, StopRequest, run_end_command, run_group
 from harness.child.output import RotatedOutput
 from harness.contract import Counter, Fact, Ready, Result, ServiceRequest
 from harness.errors import HarnessError
@@ -52,9 +52,9 @@ def execute(request: ServiceRequest, _give_up: Callable[[BaseException], None]) 
     output = WatchedOutput(Path(request.log), last_line, secrets=list_secrets(request))
     output.line = request.probe.line.encode()
     watch = _Watch(request, output, stop, facts)
-    ended = run_group(command, output, lambda: run_ending(request.ending), watch, stop)
-    problem, problem_class, fix = _problem(request.probe, watch, ended, asked=stop.asked)
-    values: dict[str, Any] = {"exit_status": ended.status, "log": output.last_lines()}
+    ended = run_group(command, output, lambda: run_end_command(request.ending), watch, stop)
+    problem, problem_class, fix = _explain_end(request.probe, watch, ended, asked=stop.asked)
+    values: dict[str, Any] = {"exit_status": ended.status, "log": output.read_last_lines()}
     return Result(
         done=not problem,
         seconds=time.monotonic() - began,
@@ -82,7 +82,7 @@ class _Watch:
         self._request, self._output, self._stop, self._facts = request, output, stop, facts
         self._counter = Counter(request.counter)
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._thread = threading.Thread(target=self._poll, daemon=True)
         self.ready = False
         self.silent = ""
 
@@ -93,7 +93,7 @@ class _Watch:
     def __exit__(self, *_: object) -> None:
         self._over.set()
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         probe, began = self._request.probe, time.monotonic()
         give_up = began + probe.timeout
         every = min(_EVERY, probe.patience / 4)
@@ -103,7 +103,7 @@ class _Watch:
                 return
             if not silent:
                 if not self.ready:
-                    self._say_ready(time.monotonic() - began)
+                    self._report_ready(time.monotonic() - began)
                 if not probe.patience:
                     return
                 give_up = time.monotonic() + probe.patience
@@ -112,13 +112,13 @@ class _Watch:
                 self._stop.ask()
                 return
 
-    def _say_ready(self, seconds: float) -> None:
+    def _report_ready(self, seconds: float) -> None:
         self.ready = True
         Result(done=True, seconds=seconds, facts=self._facts).write(Path(self._request.ready))
         self._counter.stage("serving")
 
 
-def _problem(probe: Ready, watch: _Watch, ended: GroupEnd, *, asked: bool) -> tuple[str, str, str]:
+def _explain_end(probe: Ready, watch: _Watch, ended: GroupEnd, *, asked: bool) -> tuple[str, str, str]:
     """Return the problem, its class and the fix; all empty if the end was requested."""
     if watch.silent and watch.ready:
         problem = f"the service stopped answering for {probe.patience:g} s ({watch.silent})"

@@ -7,7 +7,7 @@ import os
 import re
 from pathlib import Path
 
-from harness.catalog import installing
+from harness.catalog import show_install
 from reconciler.observed.probed_nodes import find_unlike_cpu, find_unlike_gpus
 from reconciler.observed.state import Obstacle
 from reconciler.resource.queues import QueueFacts
@@ -62,7 +62,7 @@ def find_missing_queue(queue: QueueFacts) -> Obstacle | None:
         problem = f"{queue.title} is not available on this machine: {queue.program} not found"
         return Obstacle(problem, "run the pass on its login node")
     if queue.library and importlib.util.find_spec(queue.library) is None:
-        return Obstacle(f"{queue.library} is not installed here", installing(queue.name))
+        return Obstacle(f"{queue.library} is not installed here", show_install(queue.name))
     return None
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from harness.benchmark_catalog import BENCHMARKS
-from harness.catalog import BACKENDS, installing
+from harness.catalog import BACKENDS, show_install
 from reconciler.desired.state import Desired
 from reconciler.loadgen.user_conf import UserConf
 from reconciler.observed.digest_cache import DigestCache, Stated, seal
@@ -206,12 +206,12 @@ def find_obstacle(
     if distributions is not None and (built or (runs and ours)) and backend in BACKENDS:
         facts = BACKENDS[backend]
         if find_backend_version(backend, dict(distributions)) is None:
-            fix = installing(facts.extra)
+            fix = show_install(facts.extra)
             return Obstacle(f"backend {backend} is not installed here", fix)
     if runs and ours and (reason := explain_unavailable(round_name)):
         return Obstacle(reason, IMPORT_ONLY)
     if distributions is not None and runs and ours and "mlcommons-loadgen" not in distributions:
-        return Obstacle("LoadGen is not installed here", installing("cpu"))
+        return Obstacle("LoadGen is not installed here", show_install("cpu"))
     kind = str(address.kind).lower()
     wanted = [locations.get("benchmark.path")]
     if runs and not ours:
@@ -236,7 +236,7 @@ def find_obstacle(
         name = locations["benchmark.code"]
         return Obstacle(
             f"{', '.join(absent)} of benchmark {name} {'is' if len(absent) == 1 else 'are'} not installed here",
-            installing(code.installed_by),
+            show_install(code.installed_by),
         )
     return None
 

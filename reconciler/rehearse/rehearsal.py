@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
-from harness.catalog import BACKENDS, installing
+from harness.catalog import BACKENDS, show_install
 from harness.contract import BENCHMARKS
 from reconciler.errors import ReconcilerError
 from reconciler.observed.installed_backends import find_backend_version, find_missing_libraries, list_installed
@@ -125,7 +125,7 @@ def _install(missing: Mapping[str, Sequence[str]]) -> str:
         of_backend = backend.distributions[0] in needed
         extras += [BENCHMARKS[code].installed_by] if len(needed) > of_backend else []
         extras += [backend.extra] if of_backend else []
-    return installing(",".join(dict.fromkeys(extras)))
+    return show_install(",".join(dict.fromkeys(extras)))
 
 
 def _find_backend(facts: BenchmarkFacts) -> str:

@@ -25,7 +25,7 @@ def main() -> int:
     driver.copy(near.address, pinned.address, ROW * ROWS, stream)
     chosen = np.random.default_rng(2).integers(0, ROWS, COUNT)
     rows = device.pin(8 * COUNT)
-    rows.array((COUNT,), "int64")[...] = chosen
+    rows.view_array((COUNT,), "int64")[...] = chosen
     found: dict[str, float] = {}
     for place, source in (("host", pinned.address), ("device", near.address)):
         found[f"{place} copy"] = rate(lambda s=source: driver.copy(target.address, s, ROW * COUNT, stream), stream)

@@ -20,7 +20,8 @@ from harness.benchmarks.dlrm_v2.checkpoint import draw_weights
 from harness.benchmarks.dlrm_v2.criteo import compute_auc
 from harness.benchmarks.dlrm_v2.layers import DENSE, MULTI_HOT, OUTPUT, TABLE_ROWS, Shape
 from harness.benchmarks.dlrm_v2.lowered import lower_program
-from harness.benchmarks.dlrm_v2.program import DlrmDcn, as_attribute, export_network
+from harness.benchmarks.dlrm_v2.program import DlrmDcn, export_network
+from harness.benchmarks.saved_tensors import name_attribute
 from harness.contract import Counter
 
 ROWS = 200  # of a table at most
@@ -74,7 +75,7 @@ def train_network(clicks: Clicks, seconds: float, device: str) -> dict[str, torc
         loss.backward()
         optimizer.step()
     state = network.to("cpu").state_dict()
-    return {name: state[as_attribute(name)].detach() for name in weights}
+    return {name: state[name_attribute(name)].detach() for name in weights}
 
 
 def compare_precisions(seconds: float, device: str) -> dict[str, Any]:

@@ -118,7 +118,7 @@ def load_networks(kind: PipelineKind, checkpoint: PipelineFolder, plan: LoadPlan
 
 
 @contextmanager
-def drawing(dtype: torch.dtype, device: torch.device) -> Iterator[None]:
+def use_dtype_and_device(dtype: torch.dtype, device: torch.device) -> Iterator[None]:
     """Give networks created within this context weights of this type on this device."""
     usual = torch.get_default_dtype()
     torch.set_default_dtype(dtype)

@@ -25,9 +25,9 @@ from harness.backends.diffusers.loading import (
     Networks,
     PipelineFolder,
     PipelineKind,
-    drawing,
     read_config,
     require_shared,
+    use_dtype_and_device,
 )
 from harness.backends.pytorch.packed_operators import ALIGNED, FP8, LARGEST
 from harness.errors import HarnessError
@@ -68,7 +68,7 @@ def choose_variant(folder: Path) -> str | None:
 
 
 def draw_networks(folder: Path, dtype: torch.dtype, device: torch.device) -> dict[str, Any]:
-    with drawing(dtype, device):
+    with use_dtype_and_device(dtype, device):
         return {
             "unet": diffusers.UNet2DConditionModel.from_config(read_config(folder / "unet")).eval(),
             "vae": diffusers.AutoencoderKL.from_config(read_config(folder / "vae")).eval(),

@@ -24,9 +24,9 @@ from harness.backends.diffusers.loading import (
     Networks,
     PipelineFolder,
     PipelineKind,
-    drawing,
     read_config,
     require_shared,
+    use_dtype_and_device,
 )
 from harness.errors import HarnessError
 
@@ -51,9 +51,9 @@ def draw_pipe(checkpoint: PipelineFolder, dtype: torch.dtype, device: torch.devi
     scheduler = diffusers.UniPCMultistepScheduler.from_pretrained(
         checkpoint.scheduler, subfolder="scheduler", local_files_only=True
     )
-    with drawing(torch.float32, device):
+    with use_dtype_and_device(torch.float32, device):
         decoder = diffusers.AutoencoderKLWan.from_config(read_config(folder / "vae")).eval()
-    with drawing(dtype, device):
+    with use_dtype_and_device(dtype, device):
         encoder = transformers.UMT5EncoderModel(transformers.UMT5Config(**read_config(folder / "text_encoder"))).eval()
         networks = {
             name: keep_exact_parts(diffusers.WanTransformer3DModel.from_config(read_config(folder / name)).eval())

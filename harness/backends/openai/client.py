@@ -80,7 +80,7 @@ class Client:
         self._loop = LoopThread("openai")
         self._session: aiohttp.ClientSession = self._loop.call(self._open())
         try:
-            self._model, self._versions = self._loop.call(self._look())
+            self._model, self._versions = self._loop.call(self._find_model())
             shown = self._loop.call(self._probe()) if server.probed else {}
             if not (self._server.token_ids or self._whole):
                 self._texts = load_texts(plan)
@@ -100,7 +100,7 @@ class Client:
     def place(self, prompts: Sequence[np.ndarray], stops: Sequence[int] = ()) -> None:
         if self._whole:  # images make them large, so they are stored only once
             bodies = [prompt.data for prompt in prompts]
-            self._prompts = _Prompts(bodies, self._make_head()[:-1] + b', "messages": ', b"}")
+            self._prompts = _Prompts(bodies, self._write({})[:-1] + b', "messages": ', b"}")
         else:
             find = self._plan.sampling.find_stop_sequence
             known = [find(number) for number in stops] or [None] * len(prompts)
@@ -118,11 +118,7 @@ class Client:
         self._loop.call(self._shut())
         self._loop.stop()
 
-    def _make_head(self) -> bytes:
-        """Return the complete request except the prompt."""
-        return self._write({})
-
-    def _say_how(self) -> dict[str, Any]:
+    def _describe_parameters(self) -> dict[str, Any]:
         said: dict[str, Any] = {"model": self._model, **describe_sampling(self._plan.sampling)}
         if self._plan.streaming:
             said |= {"stream": True, "stream_options": {"include_usage": True}}
@@ -142,7 +138,7 @@ class Client:
     def _write(self, asked: Mapping[str, Any]) -> bytes:
         """Serialise with the fields of ``extra``, which take precedence; fields that are null there are omitted, since
         trtllm-serve refuses requests with unknown fields."""
-        said = {**self._say_how(), **asked, **self._server.fields, **self._server.extra}
+        said = {**self._describe_parameters(), **asked, **self._server.fields, **self._server.extra}
         return json.dumps({name: value for name, value in said.items() if value is not None}).encode()
 
     # Methods on the event loop.
@@ -171,7 +167,7 @@ class Client:
             replica.wires.close()
         await self._session.close()
 
-    async def _look(self) -> tuple[str, list[str]]:
+    async def _find_model(self) -> tuple[str, list[str]]:
         """Return the name of the model, which every replica must serve, and the versions that the servers report."""
         served, versions = self._server.model, []
         for url in self._server.urls:
@@ -211,17 +207,17 @@ class Client:
         once = aiohttp.TCPConnector(force_close=True)
         async with aiohttp.ClientSession(connector=once, headers=self._server.headers) as session:
             try:
-                self._server, found = await probe(self._server, self._say_how(), post)
+                self._server, found = await probe(self._server, self._describe_parameters(), post)
             except (aiohttp.ClientError, TimeoutError, OSError, HarnessError):
                 return {}  # the run meets the same error and reports it
         return found
 
     async def _find_sharing(self, url: str) -> bool:
         """Find out if the server shares computation: vLLM reports it in its metrics, SGLang in its arguments."""
-        if _SHARED.search(await self._peek(url, "/metrics")):
+        if _SHARED.search(await self._read_page(url, "/metrics")):
             return True
         with suppress(ValueError, AttributeError):
-            return json.loads(await self._peek(url, _SGLANG)).get("disable_radix_cache") is False
+            return json.loads(await self._read_page(url, _SGLANG)).get("disable_radix_cache") is False
         return False
 
     async def _list_models(self, url: str) -> list[str]:
@@ -236,7 +232,7 @@ class Client:
         """Read the version from servers known to report it; "" if this one does not."""
         for path, name in _VERSIONS.items():
             try:
-                found = str(json.loads(await self._peek(url, path))[name])
+                found = str(json.loads(await self._read_page(url, path))[name])
             except (ValueError, KeyError, TypeError):
                 continue
             if path == _LLAMA:  # llama.cpp's setting is sent with each request
@@ -244,7 +240,7 @@ class Client:
             return found
         return ""
 
-    async def _peek(self, url: str, path: str) -> str:
+    async def _read_page(self, url: str, path: str) -> str:
         """Read a page that only some servers have; "" if it is missing, which is no failure."""
         try:
             async with self._session.get(url + path, timeout=aiohttp.ClientTimeout(total=_LOOKING)) as response:

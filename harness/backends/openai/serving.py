@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from harness.backends.openai.wire import Event, decode_event, read_events
+from harness.backends.openai.wire import decode_event, read_events
 from harness.catalog import OpenaiRunOptions
 from harness.contract import LOG_PARTS
 from harness.errors import HarnessError, ProblemClass
@@ -71,7 +71,7 @@ class Server:
 
     def explain(self, url: str, problem: str, fix: str, kind: ProblemClass = "backend") -> HarnessError:
         """Describe a failure of one replica, with the server's last output if this pass started it."""
-        said = self._last_lines()
+        said = self._read_last_lines()
         text = f"{url}: {problem}" + (f"; the server's last output:\n{said}" if said else "")
         return HarnessError(self.hide(text), kind, fix)
 
@@ -107,8 +107,8 @@ class Server:
             return f"set run.options.extra: '{{\"{named}\": null}}', to omit {named} from the request"
         return ""
 
-    def _last_lines(self) -> str:
-        _await_last_words(self.log)
+    def _read_last_lines(self) -> str:
+        _wait_for_last_output(self.log)
         for name in reversed(LOG_PARTS):
             path = Path(self.log) / name
             if self.log and path.is_file() and path.stat().st_size:
@@ -118,7 +118,7 @@ class Server:
 
 
 @cache
-def _await_last_words(log: str) -> None:
+def _wait_for_last_output(log: str) -> None:
     """Wait for a dying server's last output, which reaches its log after the connection ends; once for all failed
     requests."""
     end = time.monotonic() + _LAST_WORDS
@@ -209,7 +209,8 @@ async def probe(server: Server, usual: Mapping[str, Any], post: Post) -> tuple[S
             return server, {}
     else:
         return server, {}
-    events = _read(data)
+    is_document = data.lstrip().startswith(b"{")  # otherwise a stream of events
+    events = [decode_event(data)] if is_document else read_events(data)[0]
     answers_ids = any(choice.token_ids is not None for event in events for choice in event.choices)
     if not answers_ids and "detokenize" in fields:
         fields["detokenize"] = None
@@ -230,8 +231,3 @@ def _ask(*, ids: bool, chat: bool) -> dict[str, Any]:
         return {**said, "prompt": list(_PROMPT), _IDS_WANTED: True}
     text = " ".join(map(str, _PROMPT))
     return {**said, "messages": [{"role": "user", "content": text}]} if chat else {**said, "prompt": text}
-
-
-def _read(data: bytes) -> list[Event]:
-    """Read the events of a stream or of one document."""
-    return [decode_event(data)] if data.lstrip().startswith(b"{") else read_events(data)[0]

@@ -63,7 +63,7 @@ def build_engine(name: str, kind: str, plan: BuildPlan) -> BackendEngine:
             try:
                 traced = _trace(module, samples, size, plan.batch_size, kind, collated=collated)
                 outputs = _describe_outputs(traced, program, size)
-                _compile(traced, plan.output / name_package(size), _settings(kind, plan.options))
+                _compile(traced, plan.output / name_package(size), _choose_settings(kind, plan.options))
             except HarnessError:
                 raise
             except Exception as error:  # its exceptions share no base class
@@ -103,7 +103,7 @@ class LoweredProgram(torch.nn.Module):  # type: ignore[misc]  # torch is not typ
 
     def __init__(self, program: Any, dtype: torch.dtype, kind: str) -> None:
         super().__init__()
-        self.inner = _without_type_checks(program.module()).to(dtype)
+        self.inner = _drop_type_checks(program.module()).to(dtype)
         self._spec, self._dtype, self._kind = program.call_spec.in_spec, dtype, kind
         if kind == "cuda":
             self.inner.to(memory_format=torch.channels_last_3d)  # affects only tensors with five axes
@@ -125,7 +125,7 @@ def _put_channels_last(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.contiguous(memory_format=torch.channels_last_3d) if is_volume else tensor
 
 
-def _without_type_checks(module: Any) -> Any:
+def _drop_type_checks(module: Any) -> Any:
     """Drop type checks: a program that converts its inputs checks their traced types, and a precision changes those."""
     for node in list(module.graph.nodes):
         if node.target is torch.ops.aten._assert_tensor_metadata.default:
@@ -170,8 +170,8 @@ def _trace(
         batch = None if size else torch.export.Dim("batch", min=1, max=largest)  # a Dim refuses a range with one value
     given, free = [], []
     for first, shape, dtype in samples:
-        extents = [_hint(n) for n in shape]
-        rows = _hint(first) if collated else size or min(_LEAST, largest)
+        extents = [_find_size(n) for n in shape]
+        rows = _find_size(first) if collated else size or min(_LEAST, largest)
         given.append(torch.zeros(rows, *extents, dtype=dtype, device=kind))
         axes: dict[int, Any] = {
             axis + 1: torch.export.Dim.AUTO for axis, n in enumerate(shape) if not isinstance(n, int)
@@ -181,7 +181,7 @@ def _trace(
         return torch.export.export(module, tuple(given), dynamic_shapes={"flat": tuple(free)}, strict=False)
 
 
-def _hint(extent: int | Any) -> int:
+def _find_size(extent: int | Any) -> int:
     """Find the size that a free axis had when the program was exported."""
     return extent if isinstance(extent, int) else int(extent.node.hint)
 
@@ -202,7 +202,7 @@ def _describe_outputs(traced: Any, program: Any, size: int) -> tuple[Tensor, ...
     return tuple(found)
 
 
-def _settings(kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
+def _choose_settings(kind: str, options: Mapping[str, Any]) -> dict[str, Any]:
     # Headers are not precompiled, since only this build would use them.
     settings: dict[str, Any] = {
         "freezing": PytorchEngineOptions(options).freeze_weights,

@@ -23,7 +23,7 @@ from harness.catalog import CudaRunOptions, PytorchCudaEngineOptions
 from harness.contract import Fact, as_evidence
 from harness.cuda.driver import Device, DeviceMemory, DeviceMemoryError, Stream, copy
 from harness.cuda.nvml import collect_device_evidence
-from harness.cuda.pipeline import CudaSession, chosen
+from harness.cuda.pipeline import CudaSession, choose_devices
 from harness.errors import HarnessError
 from harness.machine.facts import find_distribution_version
 from harness.run.qsl import Rows, count_rows
@@ -53,7 +53,7 @@ def load(plan: LoadPlan) -> CudaSession | CollatedCudaSession | PackedCudaSessio
     engine = read_engine(folder, NAME)
     engine.require_batch(plan.batch_size)
     if engine.settings.get("packed"):
-        devices = chosen(CudaRunOptions(plan.options).devices)
+        devices = choose_devices(CudaRunOptions(plan.options).devices)
         session = PackedCudaSession(plan, engine, folder, devices)
         session.notes = {**session.notes, "devices": [Device(device).bus for device in devices]}
         return session
@@ -171,7 +171,7 @@ class CollatedCudaSession(StreamSession):
 
     def __init__(self, plan: LoadPlan, folder: Path, name: str) -> None:
         engine = read_engine(folder, name)
-        devices = chosen(CudaRunOptions(plan.options).devices)
+        devices = choose_devices(CudaRunOptions(plan.options).devices)
         super().__init__(plan, engine, workers=plan.streams * len(devices))
         tf32 = PytorchCudaEngineOptions(engine.settings).tf32
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32

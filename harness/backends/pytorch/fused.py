@@ -76,12 +76,12 @@ class FusedModel:
         near = self._device.type == "cuda"
         queue: Any = torch.cuda.stream(torch.cuda.ExternalStream(stream, self._device)) if near else nullcontext()
         with queue:
-            return FusedAnswers(self.compute([self._see(blob) for blob in inputs]))
+            return FusedAnswers(self.compute([self._view_memory(blob) for blob in inputs]))
 
     def close(self) -> None:
         self._seen.clear()
 
-    def _see(self, blob: Blob) -> torch.Tensor:
+    def _view_memory(self, blob: Blob) -> torch.Tensor:
         """View memory as a tensor. GPU memory belongs to a lane and stays allocated."""
         if self._device.type == "cpu":
             address, shape, dtype = blob

@@ -71,14 +71,14 @@ class Answers:
         found = []
         for handle in self._handles:
             address, count = ctypes.c_void_p(), ctypes.c_int64()
-            _checked(_torch().aoti_torch_get_data_ptr(handle, ctypes.byref(address)), "the answers of a batch")
-            _checked(_torch().aoti_torch_get_numel(handle, ctypes.byref(count)), "the answers of a batch")
+            _check_call(_load_torch().aoti_torch_get_data_ptr(handle, ctypes.byref(address)), "the answers of a batch")
+            _check_call(_load_torch().aoti_torch_get_numel(handle, ctypes.byref(count)), "the answers of a batch")
             found.append((address.value or 0, count.value))
         return found
 
     def release(self) -> None:
         for handle in self._handles:
-            _torch().aoti_torch_delete_tensor_object(handle)
+            _load_torch().aoti_torch_delete_tensor_object(handle)
 
 
 class CompiledModel:
@@ -96,20 +96,21 @@ class CompiledModel:
             self._library = ctypes.CDLL(str(library))
             create = self._library.AOTInductorModelContainerCreateWithDevice
         except (OSError, AttributeError) as error:
-            raise _unfit(path, str(error)) from error
+            raise _make_load_error(path, str(error)) from error
         models = ctypes.c_size_t(max(at_once, 1))
         folder = str(library.parent).encode()
         if create(ctypes.byref(self._container), models, device.encode(), folder):
-            raise _unfit(path, "see the child's log")
+            raise _make_load_error(path, "see the child's log")
         single = "SingleThreaded" if self._single else ""
         self._run = getattr(self._library, f"AOTInductorModelContainerRun{single}")
         count = ctypes.c_size_t()
-        _checked(self._library.AOTInductorModelContainerGetNumOutputs(self._container, ctypes.byref(count)), path.name)
+        failed = self._library.AOTInductorModelContainerGetNumOutputs(self._container, ctypes.byref(count))
+        _check_call(failed, path.name)
         self._outputs = count.value
 
     def run(self, inputs: Sequence[Blob], stream: int = 0) -> Answers:
         """Run one batch. The arrays must exist until the device has read them. Raises HarnessError."""
-        given = (ctypes.c_void_p * len(inputs))(*(self._tensor(blob) for blob in inputs))
+        given = (ctypes.c_void_p * len(inputs))(*(self._make_tensor(blob) for blob in inputs))
         made = (ctypes.c_void_p * self._outputs)()
         failed = self._run(
             self._container,
@@ -120,31 +121,31 @@ class CompiledModel:
             ctypes.c_void_p(stream),
             None,
         )
-        _checked(failed, "a batch")
+        _check_call(failed, "a batch")
         return Answers([ctypes.c_void_p(handle) for handle in made])
 
     def close(self) -> None:
         self._library.AOTInductorModelContainerDelete(self._container)
         self._folder.cleanup()
 
-    def _tensor(self, blob: Blob) -> int | None:
+    def _make_tensor(self, blob: Blob) -> int | None:
         """Create a handle, which the run then owns."""
         address, shape, dtype = blob
         sizes = (ctypes.c_int64 * len(shape))(*shape)
         strides = (ctypes.c_int64 * len(shape))(*(prod(shape[axis + 1 :]) for axis in range(len(shape))))
         handle = ctypes.c_void_p()
-        made = _torch().aoti_torch_create_tensor_from_blob(
+        made = _load_torch().aoti_torch_create_tensor_from_blob(
             ctypes.c_void_p(address),
             ctypes.c_int64(len(shape)),
             sizes,
             strides,
             ctypes.c_int64(0),
-            ctypes.c_int32(_dtype(dtype)),
+            ctypes.c_int32(_find_dtype(dtype)),
             ctypes.c_int32(_KINDS[self._kind]),
             ctypes.c_int32(self._index),
             ctypes.byref(handle),
         )
-        _checked(made, "an input")
+        _check_call(made, "an input")
         return handle.value
 
 
@@ -164,13 +165,13 @@ def _share_runtime() -> None:
 
 
 @cache
-def _torch() -> ctypes.CDLL:
+def _load_torch() -> ctypes.CDLL:
     return ctypes.CDLL(str(Path(torch.__file__).parent / "lib/libtorch_cpu.so"))
 
 
 @cache
-def _dtype(name: str) -> int:
-    return int(getattr(_torch(), f"aoti_torch_dtype_{name}")())
+def _find_dtype(name: str) -> int:
+    return int(getattr(_load_torch(), f"aoti_torch_dtype_{name}")())
 
 
 def _unpack(path: Path, folder: Path) -> Path:
@@ -179,17 +180,17 @@ def _unpack(path: Path, folder: Path) -> Path:
         with zipfile.ZipFile(path) as archive:
             archive.extractall(folder)
     except (OSError, zipfile.BadZipFile) as error:
-        raise _unfit(path, str(error)) from error
+        raise _make_load_error(path, str(error)) from error
     libraries = sorted(folder.rglob("*.so"))
     if len(libraries) != 1:
-        raise _unfit(path, f"it contains {len(libraries)} libraries")
+        raise _make_load_error(path, f"it contains {len(libraries)} libraries")
     return libraries[0]
 
 
-def _unfit(path: Path, why: str) -> HarnessError:
+def _make_load_error(path: Path, why: str) -> HarnessError:
     return HarnessError(f"PyTorch {find_version()} cannot load {path.name}: {why}", "backend", "build the engine again")
 
 
-def _checked(failed: int, what: str) -> None:
+def _check_call(failed: int, what: str) -> None:
     if failed:
         raise HarnessError(f"PyTorch refuses {what}", "backend", "see the child's log")

@@ -121,7 +121,7 @@ def find_linears(module: torch.fx.GraphModule) -> list[torch.fx.Node]:
     found = []
     for node in module.graph.nodes:
         if node.target is _ATEN.linear.default and len(node.args) == 3 and node.args[1].op == "get_attr":
-            weight = _attribute(module, node.args[1].target)
+            weight = _find_attribute(module, node.args[1].target)
             if all(extent % ALIGNED == 0 for extent in weight.shape):
                 found.append(node)
     return found
@@ -148,7 +148,7 @@ def quantize_linears(module: torch.fx.GraphModule, most: Mapping[str, float]) ->
     linears = find_linears(module)
     for number, node in enumerate(linears):
         value, weight_node, bias = node.args
-        weight = _attribute(module, weight_node.target).detach().float()
+        weight = _find_attribute(module, weight_node.target).detach().float()
         weight_scale = choose_scale(weight.abs().max())
         made: dict[str, torch.Tensor] = {
             "weight": (weight / weight_scale).to(FP8),
@@ -180,7 +180,7 @@ def _drop_unused(module: torch.fx.GraphModule) -> None:
         delattr(module.get_submodule(folder), last)
 
 
-def _attribute(module: torch.fx.GraphModule, target: str) -> torch.Tensor:
+def _find_attribute(module: torch.fx.GraphModule, target: str) -> torch.Tensor:
     found: Any = module
     for part in target.split("."):
         found = getattr(found, part)

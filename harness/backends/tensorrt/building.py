@@ -17,7 +17,7 @@ from typing import Any
 
 from harness.backends import FREE_BATCH, BackendEngine, BuildPlan, Tensor
 from harness.backends.tensorrt.normalisation import Rewritten, keep_in_fp32, rewrite_instances
-from harness.backends.tensorrt.versions import Flavour, Log, log_of
+from harness.backends.tensorrt.versions import Flavour, Log, empty_log
 from harness.catalog import TensorrtEngineOptions
 from harness.child.digests import hash_file
 from harness.cuda.driver import CudaError, Device, count_devices
@@ -39,18 +39,18 @@ class Profile:
     batch: int
     length: int = 0
 
-    def shapes(self, shape: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    def list_shapes(self, shape: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
         """Return the smallest, best and largest shape of an input; FREE marks varying axes."""
         least = tuple(1 if size == FREE else size for size in shape)
-        most = tuple(self._most(axis, size) for axis, size in enumerate(shape))
+        most = tuple(self._limit_size(axis, size) for axis, size in enumerate(shape))
         return least, most, most
 
-    def _most(self, axis: int, size: int) -> int:
+    def _limit_size(self, axis: int, size: int) -> int:
         return size if size != FREE else self.batch if axis == 0 else self.length
 
     def holds(self, batch: int, shape: Sequence[int], sample: Sequence[int]) -> bool:
         """Return True if ``batch`` samples of this shape fit an input."""
-        most = self.shapes(shape)[2]
+        most = self.list_shapes(shape)[2]
         free = zip(shape[1:], most[1:], sample, strict=True)
         return batch <= most[0] and all(have <= limit if size == FREE else have == limit for size, limit, have in free)
 
@@ -114,11 +114,11 @@ def build_engine(flavour: Flavour, plan: BuildPlan) -> BackendEngine:
     if not flavour.builds(plan.precision):
         problem = f"TensorRT {flavour.version} builds no {plan.precision} engine"
         raise HarnessError(problem, "input", "use TensorRT 10 or later")
-    device = _device()
-    log = log_of(flavour.trt)
+    device = _open_device()
+    log = empty_log(flavour.trt)
     options = TensorrtEngineOptions(plan.options)
     libraries = load_plugins(flavour, log, options)
-    builder = _builder(flavour, log)
+    builder = _create_builder(flavour, log)
     builder.max_threads = count_usable_cores()
     network = flavour.create_network(builder)
     with tempfile.TemporaryDirectory(dir=plan.output.parent) as folder:
@@ -137,7 +137,7 @@ def build_engine(flavour: Flavour, plan: BuildPlan) -> BackendEngine:
             keep_in_fp32(flavour.trt, network, config, rewritten)
         timing = TimingCache(plan.caches.get("timing") if device else None, flavour.version)
         timing.attach(config)
-        content = _serialized(flavour, builder, network, config, plan, log)
+        content = _serialize_engine(flavour, builder, network, config, plan, log)
     (plan.output / ENGINE_FILE).write_bytes(content)
     if lost := timing.keep(config):
         log.take("WARNING", lost)
@@ -150,17 +150,17 @@ def build_engine(flavour: Flavour, plan: BuildPlan) -> BackendEngine:
         "hardware_compatibility": options.hardware_compatibility,
         "profiles": [[profile.batch, profile.length] for profile in profiles],
         "plugins": libraries,
-        **({"rewritten": rewritten.document()} if rewritten.count else {}),
+        **({"rewritten": rewritten.describe()} if rewritten.count else {}),
         "timing_cache": {"before": timing.before, "after": timing.after},
-        "inspector": _inspected(flavour, log, content) if device else {},
+        "inspector": _inspect_content(flavour, log, content) if device else {},
     }
-    inputs, outputs = tensors(network)
+    inputs, outputs = list_tensors(network)
     fixed = {tensor.shape[0] for tensor in inputs} - {FREE}
-    ins, outs = (list_tensors_of(flavour.trt, found) for found in (inputs, outputs))
+    ins, outs = (describe_tensors(flavour.trt, found) for found in (inputs, outputs))
     return plan.describe_engine(flavour.name, flavour.version, ENGINE_FILE, ins, outs, fixed, tensorrt=made)
 
 
-def _device() -> Device | None:
+def _open_device() -> Device | None:
     """Find the device that an engine is built for; None without a GPU."""
     try:
         return Device(0) if count_devices() else None
@@ -168,11 +168,11 @@ def _device() -> Device | None:
         raise explain_cuda_error(error, "GPU 0") from error
 
 
-def _builder(flavour: Flavour, log: Log) -> Any:
+def _create_builder(flavour: Flavour, log: Log) -> Any:
     try:
         return flavour.trt.Builder(log.logger)
     except TypeError as error:  # the bindings raise this if the library created no object
-        problem = f"the builder of TensorRT {flavour.version} failed to start: {log.last()}"
+        problem = f"the builder of TensorRT {flavour.version} failed to start: {log.last_error}"
         raise HarnessError(problem, "missing", "it needs an NVIDIA GPU and its driver: check nvidia-smi") from error
 
 
@@ -180,7 +180,8 @@ def parse(flavour: Flavour, network: Any, model: Path, log: Log) -> None:
     parser = flavour.create_parser(network, log.logger)
     if parser.parse_from_file(str(model)):
         return
-    errors = list(dict.fromkeys(_errors(parser) or log.errors))
+    found = [_describe_error(parser.get_error(number)) for number in range(parser.num_errors)]
+    errors = list(dict.fromkeys(found or log.errors))
     listed = "\n".join(f"- {error}" for error in errors)
     fix = "check the model with onnx.checker; unsupported operators need another opset or a plug-in"
     raise HarnessError(f"TensorRT {flavour.version} cannot read {model.name}:\n{listed}", "backend", fix)
@@ -196,7 +197,9 @@ def load_plugins(flavour: Flavour, log: Log, options: TensorrtEngineOptions) -> 
         if path in _PLUGINS:  # each GPU loads its own engine, but a library can be loaded only once
             continue
         if flavour.trt.get_plugin_registry().load_library(str(path)) is None:
-            raise HarnessError(f"TensorRT does not load plug-in {path}: {log.last()}", "backend", "see the child's log")
+            raise HarnessError(
+                f"TensorRT does not load plug-in {path}: {log.last_error}", "backend", "see the child's log"
+            )
         _PLUGINS.add(path)
     return {path.name: hash_file(path) for path in paths}
 
@@ -207,7 +210,7 @@ def halve_inputs(trt: Any, network: Any) -> None:
             network.get_input(number).dtype = trt.float16
 
 
-def _serialized(flavour: Flavour, builder: Any, network: Any, config: Any, plan: BuildPlan, log: Log) -> bytes:
+def _serialize_engine(flavour: Flavour, builder: Any, network: Any, config: Any, plan: BuildPlan, log: Log) -> bytes:
     counter = plan.counter
     monitor = flavour.show_progress(config, lambda steps: counter.stage("building", steps), lambda: counter.bump(1))
     content = builder.build_serialized_network(network, config)
@@ -222,7 +225,7 @@ def _serialized(flavour: Flavour, builder: Any, network: Any, config: Any, plan:
     return bytes(content)
 
 
-def _inspected(flavour: Flavour, log: Log, content: bytes) -> dict[str, Any]:
+def _inspect_content(flavour: Flavour, log: Log, content: bytes) -> dict[str, Any]:
     runtime = flavour.trt.Runtime(log.logger)
     if hasattr(runtime, "engine_host_code_allowed"):
         runtime.engine_host_code_allowed = True
@@ -238,12 +241,7 @@ def _inspected(flavour: Flavour, log: Log, content: bytes) -> dict[str, Any]:
     return inspect(flavour.trt, engine, context)
 
 
-def _errors(parser: Any) -> list[str]:
-    found = [parser.get_error(number) for number in range(parser.num_errors)]
-    return [_text(error) for error in found]
-
-
-def _text(error: Any) -> str:
+def _describe_error(error: Any) -> str:
     """Describe an error, with its node if this version reports it."""
     where = [str(value()) for name in ("node_name", "node_operator") if callable(value := getattr(error, name, None))]
     named = " ".join(part for part in where if part)
@@ -267,15 +265,15 @@ def configure(flavour: Flavour, builder: Any, network: Any, plan: BuildPlan) -> 
     if options.version_compatible:
         config.set_flag(trt.BuilderFlag.VERSION_COMPATIBLE)
     set_compatibility(flavour, config, options.hardware_compatibility)
-    inputs, outputs = tensors(network)
+    inputs, outputs = list_tensors(network)
     require_batches(inputs, outputs, plan.batch_size)
-    list_tensors_of(trt, [*inputs, *outputs])  # fails before a long build if a tensor cannot be described
+    describe_tensors(trt, [*inputs, *outputs])  # fails before a long build if a tensor cannot be described
     profiles = plan_profiles({tensor.name: tuple(tensor.shape) for tensor in inputs}, plan.batch_size, options)
     if any(FREE in tuple(tensor.shape) for tensor in inputs):
         for wanted in profiles:
             profile = builder.create_optimization_profile()
             for tensor in inputs:
-                profile.set_shape(tensor.name, *wanted.shapes(tuple(tensor.shape)))
+                profile.set_shape(tensor.name, *wanted.list_shapes(tuple(tensor.shape)))
             config.add_optimization_profile(profile)
     return config, profiles
 
@@ -315,11 +313,11 @@ def _check_range(name: str, number: int, most: int | None = None) -> int:
     return number
 
 
-def list_tensors_of(trt: Any, tensors: Sequence[Any]) -> tuple[Tensor, ...]:
-    return tuple(Tensor(tensor.name, tuple(tensor.shape)[1:], _dtype(trt, tensor)) for tensor in tensors)
+def describe_tensors(trt: Any, tensors: Sequence[Any]) -> tuple[Tensor, ...]:
+    return tuple(Tensor(tensor.name, tuple(tensor.shape)[1:], _find_dtype(trt, tensor)) for tensor in tensors)
 
 
-def _dtype(trt: Any, tensor: Any) -> str:
+def _find_dtype(trt: Any, tensor: Any) -> str:
     try:
         return str(trt.nptype(tensor.dtype).__name__)
     except TypeError as error:
@@ -329,7 +327,7 @@ def _dtype(trt: Any, tensor: Any) -> str:
         raise HarnessError(problem, "input", fix) from error
 
 
-def tensors(network: Any) -> tuple[list[Any], list[Any]]:
+def list_tensors(network: Any) -> tuple[list[Any], list[Any]]:
     """List the inputs and outputs."""
     return (
         [network.get_input(number) for number in range(network.num_inputs)],
@@ -355,10 +353,10 @@ def inspect(trt: Any, engine: Any, context: Any) -> dict[str, Any]:
         document = json.loads(inspector.get_engine_information(trt.LayerInformationFormat.JSON), strict=False)
     except ValueError:
         return {}
-    return summary(document.get("Layers") or [])
+    return summarise_layers(document.get("Layers") or [])
 
 
-def summary(layers: list[str | Mapping[str, Any]]) -> dict[str, Any]:
+def summarise_layers(layers: list[str | Mapping[str, Any]]) -> dict[str, Any]:
     """Summarise the engine. ``layers``: their number; ``types``: number of layers by kind; ``outputs``: number of
     layers by output type; ``precisions``: layer name -> type of its first output."""
     described = [layer for layer in layers if isinstance(layer, Mapping)]
@@ -405,7 +403,7 @@ class TimingCache:
         self.before = _digest(known)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # deprecated in TensorRT for RTX
-            cache = _made(config, known)
+            cache = _create_cache(config, known)
             if cache is None or not config.set_timing_cache(cache, False):
                 self.before = ""
                 config.set_timing_cache(config.create_timing_cache(b""), False)
@@ -419,8 +417,8 @@ class TimingCache:
             return ""
         aside = self._path.with_name(self._path.name + ".partial")
         try:
-            with self._locked():
-                known = _made(config, self._read())
+            with self._lock_file():
+                known = _create_cache(config, self._read())
                 if known is not None:
                     with contextlib.suppress(Exception):  # a cache that cannot be merged is replaced
                         cache.combine(known, False)
@@ -441,7 +439,7 @@ class TimingCache:
             return b""
 
     @contextlib.contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _lock_file(self) -> Iterator[None]:
         assert self._path is not None
         self._path.parent.mkdir(parents=True, exist_ok=True)
         with self._path.with_name(self._path.name + ".lock").open("w") as lock:
@@ -449,7 +447,7 @@ class TimingCache:
             yield
 
 
-def _made(config: Any, content: bytes) -> Any:
+def _create_cache(config: Any, content: bytes) -> Any:
     try:
         return config.create_timing_cache(content)
     except Exception:  # damaged bytes; its exceptions share no base class

@@ -8,7 +8,7 @@ from typing import Any
 
 from harness.backends import BackendEngine, LoadPlan, Tensor
 from harness.backends.tensorrt.building import FREE, Profile, find_profile, load_plugins
-from harness.backends.tensorrt.versions import Flavour, Here, log_of, refuse_misfit
+from harness.backends.tensorrt.versions import Flavour, Here, empty_log, refuse_misfit
 from harness.catalog import TensorrtEngineOptions
 from harness.cuda.driver import Device, DeviceMemory, DeviceMemoryError, Stream
 from harness.cuda.pipeline import CudaSession
@@ -34,7 +34,7 @@ class TensorRTEngine:
     """An engine on one device. Contexts that never compute at the same time share memory."""
 
     def __init__(self, flavour: Flavour, engine: BackendEngine, path: Path, device: Device) -> None:
-        self._flavour, self._device, self._log = flavour, device, log_of(flavour.trt, quiet=True)
+        self._flavour, self._device, self._log = flavour, device, empty_log(flavour.trt, quiet=True)
         made = engine.settings.get("tensorrt", {})
         load_plugins(flavour, self._log, TensorrtEngineOptions(engine.settings))
         self._runtime = flavour.trt.Runtime(self._log.logger)
@@ -42,7 +42,7 @@ class TensorRTEngine:
             self._runtime.engine_host_code_allowed = True
         self._engine = self._runtime.deserialize_cuda_engine(path.read_bytes())
         if self._engine is None:
-            problem = f"TensorRT {flavour.version} cannot load {path.name}: {self._log.last()}"
+            problem = f"TensorRT {flavour.version} cannot load {path.name}: {self._log.last_error}"
             raise HarnessError(problem, "backend", "build the engine again")
         self.batch_size, self.batch_sizes = engine.batch_size, engine.batch_sizes
         self.inputs: Sequence[Tensor] = engine.inputs
@@ -53,8 +53,8 @@ class TensorRTEngine:
         self.notes: Mapping[str, Any] = {"precision": engine.precision, "profiles": made["profiles"]}
 
     def list_outputs(self, inputs: Sequence[Shape]) -> Sequence[Tensor]:
-        context = self.create_context(self.profile(1, inputs), None)
-        self.shape(context, 1, inputs)
+        context = self.create_context(self.choose_profile(1, inputs), None)
+        self.set_shapes(context, 1, inputs)
         shapes = {tensor.name: tuple(context.get_tensor_shape(tensor.name)) for tensor in self._outputs}
         for name, shape in shapes.items():
             if FREE in shape:
@@ -63,7 +63,7 @@ class TensorRTEngine:
         return [Tensor(tensor.name, shapes[tensor.name][1:], tensor.dtype) for tensor in self._outputs]
 
     def estimate_memory(self, inputs: Sequence[Shape]) -> int:
-        return max(self._flavour.get_context_bytes(self._engine, number) for number in self._used(inputs))
+        return max(self._flavour.get_context_bytes(self._engine, number) for number in self._list_profiles(inputs))
 
     def open(
         self, shapes: Sequence[Shape], inputs: Sequence[DeviceMemory], outputs: Sequence[DeviceMemory], stream: Stream
@@ -80,22 +80,22 @@ class TensorRTEngine:
         if context is None:
             starved = self._device.get_free_memory() < _LEAST
             if starved or any("memory" in error.lower() for error in self._log.errors):
-                raise DeviceMemoryError("CUDA_ERROR_OUT_OF_MEMORY", self._log.last())
-            raise HarnessError(f"no execution context: {self._log.last()}", "backend", "see the child's log")
+                raise DeviceMemoryError("CUDA_ERROR_OUT_OF_MEMORY", self._log.last_error)
+            raise HarnessError(f"no execution context: {self._log.last_error}", "backend", "see the child's log")
         if context.active_optimization_profile != profile:
             context.set_optimization_profile_async(profile, stream)
         if memory is not None:
             self._flavour.give_memory(context, memory.address, memory.size)
         return context
 
-    def shape(self, context: Any, size: int, inputs: Sequence[Shape]) -> None:
+    def set_shapes(self, context: Any, size: int, inputs: Sequence[Shape]) -> None:
         for tensor, sample in zip(self.inputs, inputs, strict=True):
-            if FREE in self._full(tensor):
+            if FREE in self._add_batch_axis(tensor):
                 context.set_input_shape(tensor.name, (size, *sample))
 
-    def profile(self, size: int, inputs: Sequence[Shape]) -> int:
+    def choose_profile(self, size: int, inputs: Sequence[Shape]) -> int:
         """Find the profile. Raises HarnessError if the engine was not built for such samples."""
-        found = find_profile(self._profiles, size, [self._full(tensor) for tensor in self.inputs], inputs)
+        found = find_profile(self._profiles, size, [self._add_batch_axis(tensor) for tensor in self.inputs], inputs)
         if found < 0:
             profiles = ", ".join(
                 f"batch {p.batch}" + (f" length {p.length}" if p.length else "") for p in self._profiles
@@ -108,14 +108,14 @@ class TensorRTEngine:
             )
         return found
 
-    def problem(self) -> HarnessError:
-        return HarnessError(f"TensorRT rejected a batch: {self._log.last()}", "backend", "see the log of this run")
+    def explain_refusal(self) -> HarnessError:
+        return HarnessError(f"TensorRT rejected a batch: {self._log.last_error}", "backend", "see the log of this run")
 
-    def _used(self, inputs: Sequence[Shape]) -> set[int]:
+    def _list_profiles(self, inputs: Sequence[Shape]) -> set[int]:
         sizes = self.batch_sizes or [profile.batch for profile in self._profiles]
-        return {self.profile(size, inputs) for size in sizes}
+        return {self.choose_profile(size, inputs) for size in sizes}
 
-    def _full(self, tensor: Tensor) -> Shape:
+    def _add_batch_axis(self, tensor: Tensor) -> Shape:
         return (self.batch_sizes[0] if self.batch_sizes else FREE, *tensor.shape)
 
 
@@ -135,14 +135,14 @@ class BoundEngine:
 
     def prepare(self, size: int) -> Callable[[], None]:
         engine, stream = self._engine, self._stream
-        context = engine.create_context(engine.profile(size, self._shapes), self._memory, stream)
-        engine.shape(context, size, self._shapes)
+        context = engine.create_context(engine.choose_profile(size, self._shapes), self._memory, stream)
+        engine.set_shapes(context, size, self._shapes)
         for name, address in self._addresses.items():
             context.set_tensor_address(name, address)
         execute = context.execute_async_v3
 
         def enqueue() -> None:
             if not execute(stream):
-                raise engine.problem()
+                raise engine.explain_refusal()
 
         return enqueue

@@ -35,7 +35,7 @@ class Rewritten:
     nodes: frozenset[str] = frozenset()
     last: frozenset[str] = frozenset()
 
-    def document(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, Any]:
         """Return the facts for the record; empty if nothing was rewritten."""
         if not self.count:
             return {}
@@ -104,15 +104,15 @@ class _Writing:
         half = kind in _HALVES
         top = self._cast(source, TensorProto.FLOAT, f"{name}/widened") if half else source
         epsilon = next((attribute.f for attribute in node.attribute if attribute.name == "epsilon"), _EPSILON)
-        mean = self._mean(top, axes, f"{name}/mean")
+        mean = self._add_mean(top, axes, f"{name}/mean")
         centred = self._add("Sub", [top, mean], f"{name}/centred")
         squared = self._add("Mul", [centred, centred], f"{name}/squared")
-        variance = self._mean(squared, axes, f"{name}/variance")
-        least = self._constant(np.full([1] * rank, epsilon, np.float32), f"{name}/epsilon")
+        variance = self._add_mean(squared, axes, f"{name}/variance")
+        least = self._add_constant(np.full([1] * rank, epsilon, np.float32), f"{name}/epsilon")
         spread = self._add("Sqrt", [self._add("Add", [variance, least], f"{name}/above")], f"{name}/spread")
-        factor = self._add("Div", [self._per_channel(scale, rank, f"{name}/scale"), spread], f"{name}/factor")
+        factor = self._add("Div", [self._reshape_channels(scale, rank, f"{name}/scale"), spread], f"{name}/factor")
         scaled = self._add("Mul", [centred, factor], f"{name}/scaled")
-        added = self._per_channel(shift, rank, f"{name}/shift")
+        added = self._reshape_channels(shift, rank, f"{name}/shift")
         output = f"{name}/shifted" if half else node.output[0]
         self._add("Add", [scaled, added], f"{name}/shifted", output)
         self.names += [f"{name}/{step}" for step in _STEPS]
@@ -127,24 +127,24 @@ class _Writing:
     def _cast(self, source: str, kind: int, name: str, output: str = "") -> str:
         return self._add("Cast", [source], name, output, to=kind)
 
-    def _mean(self, source: str, axes: list[int], name: str) -> str:
+    def _add_mean(self, source: str, axes: list[int], name: str) -> str:
         if self._opset < _AXES_AS_INPUT:
             return self._add("ReduceMean", [source], name, axes=axes, keepdims=1)
-        return self._add("ReduceMean", [source, self._constant(np.array(axes, np.int64), f"{name}/axes")], name)
+        return self._add("ReduceMean", [source, self._add_constant(np.array(axes, np.int64), f"{name}/axes")], name)
 
-    def _constant(self, value: np.ndarray, name: str) -> str:
+    def _add_constant(self, value: np.ndarray, name: str) -> str:
         self.model.graph.initializer.append(numpy_helper.from_array(value, name))
         return name
 
-    def _per_channel(self, source: str, rank: int, name: str) -> str:
+    def _reshape_channels(self, source: str, rank: int, name: str) -> str:
         """Reshape [channels] to float32 [1, channels, 1, …]."""
         shape = [1, -1, *[1] * (rank - 2)]
         if source in self._tensors:
             values = numpy_helper.to_array(self._tensors[source]).astype(np.float32)
-            return self._constant(values.reshape(shape), name)
+            return self._add_constant(values.reshape(shape), name)
         kind, _ = self._types.get(source, (TensorProto.FLOAT, 1))
         wide = self._cast(source, TensorProto.FLOAT, f"{name}/widened") if kind in _HALVES else source
-        return self._add("Reshape", [wide, self._constant(np.array(shape, np.int64), f"{name}/shape")], name)
+        return self._add("Reshape", [wide, self._add_constant(np.array(shape, np.int64), f"{name}/shape")], name)
 
 
 def _is_instance(node: Any) -> bool:

@@ -98,7 +98,7 @@ class Flavour:
         if this version does not report progress."""
         if not hasattr(self.trt, "IProgressMonitor"):
             return None
-        config.progress_monitor = monitor = _monitor(self.trt, started, step)
+        config.progress_monitor = monitor = _make_monitor(self.trt, started, step)
         return monitor
 
     def create_context(self, engine: Any) -> Any:
@@ -161,7 +161,7 @@ def _list_libraries() -> list[Path]:
     return sorted(path for path in paths if _LIBRARIES.search(path.name) and _TABLES not in path.name)
 
 
-def _monitor(trt: Any, started: Callable[[int], None], step: Callable[[], None]) -> Any:
+def _make_monitor(trt: Any, started: Callable[[int], None], step: Callable[[], None]) -> Any:
     class Monitor(trt.IProgressMonitor):  # type: ignore[misc]
         def __init__(self) -> None:
             trt.IProgressMonitor.__init__(self)
@@ -199,7 +199,7 @@ class Here:
 def refuse_misfit(engine: BackendEngine, here: Here, batch_size: int) -> None:
     """Raise HarnessError describing the first mismatch."""
     made = engine.settings.get("tensorrt", {})
-    reason = _refuse_version(engine, made, here) or _capability(made, here)
+    reason = _refuse_version(engine, made, here) or _refuse_capability(made, here)
     if reason:
         raise HarnessError(f"the engine does not fit: {reason[0]}", "input", reason[1])
     engine.require_batch(batch_size)
@@ -222,7 +222,7 @@ def _refuse_version(engine: BackendEngine, made: Mapping[str, Any], here: Here) 
     )
 
 
-def _capability(made: Mapping[str, Any], here: Here) -> Reason:
+def _refuse_capability(made: Mapping[str, Any], here: Here) -> Reason:
     wanted = tuple(made.get("compute_capability") or ())
     if not wanted:  # built without a device, for any that the library supports
         return None
@@ -239,7 +239,7 @@ def _capability(made: Mapping[str, Any], here: Here) -> Reason:
 # Forward TensorRT's messages to the child's log, and the errors to its result.
 
 
-def log_of(trt: Any, *, quiet: bool = False) -> Log:
+def empty_log(trt: Any, *, quiet: bool = False) -> Log:
     """Return this process's only log, emptied, since the library always uses the first logger it received."""
     name = str(trt.__name__)
     if name not in _LOGS:
@@ -259,9 +259,10 @@ class Log:
     def __init__(self, trt: Any) -> None:
         self.errors: list[str] = []
         self.quiet = False
-        self.logger = _logger(trt, self)
+        self.logger = _make_logger(trt, self)
 
-    def last(self) -> str:
+    @property
+    def last_error(self) -> str:
         return self.errors[-1] if self.errors else "no reason given"
 
     def take(self, severity: str, message: str) -> None:
@@ -271,7 +272,7 @@ class Log:
             sys.stdout.write(f"TensorRT {severity.lower()}: {message}\n")
 
 
-def _logger(trt: Any, log: Log) -> Any:
+def _make_logger(trt: Any, log: Log) -> Any:
     class Logger(trt.ILogger):  # type: ignore[misc]
         def __init__(self) -> None:
             trt.ILogger.__init__(self)

@@ -32,7 +32,7 @@ from harness.backends.triton.repository import build_served
 from harness.backends.triton.server import TritonServer, find_program, find_server, list_digested
 from harness.catalog import TritonRunOptions
 from harness.child.digests import hash_files
-from harness.contract import BACKENDS, Fact, as_evidence, installing
+from harness.contract import BACKENDS, Fact, as_evidence, show_install
 from harness.errors import HarnessError
 from harness.machine.facts import find_distribution_version
 from harness.run.qsl import Arrays, Rows, count_rows
@@ -107,7 +107,7 @@ class GrpcConnection:
 
             from harness.backends.triton import grpc_protocol
         except ImportError as error:
-            fix = f"pip install grpcio protobuf, which are in {installing('triton')}; or remove run.options.protocol"
+            fix = f"pip install grpcio protobuf, which are in {show_install('triton')}; or remove run.options.protocol"
             raise HarnessError(f"gRPC is not installed: {error}", "missing", fix) from error
         self._grpc: Any = grpc
         self.messages = grpc_protocol
@@ -140,12 +140,12 @@ def facts() -> dict[str, Fact]:
     """Facts about the server installed here. A server at an address reports its own version: ``server.version``."""
     program = find_program("")
     digest = hash_files(program.root, list_digested(program)) if program else ""
-    return as_evidence({"backend.version": _version(), "backend.digest": digest})
+    return as_evidence({"backend.version": _find_version(), "backend.digest": digest})
 
 
 def build(plan: BuildPlan) -> BackendEngine:
     """Build the engine of the backend ``made_by``, in its own folder."""
-    return build_served(plan, _version())
+    return build_served(plan, _find_version())
 
 
 def load(plan: LoadPlan) -> TritonSession:
@@ -153,7 +153,7 @@ def load(plan: LoadPlan) -> TritonSession:
     return TritonSession(plan, plan.require_engine("Triton"))
 
 
-def _version() -> str:
+def _find_version() -> str:
     return find_distribution_version(*BACKENDS["triton"].distributions)
 
 

@@ -27,7 +27,7 @@ from harness.backends import BackendEngine, LoadPlan
 from harness.backends.triton.protocol import SHARED, SharedInputs, find_differences, get, post, read_problem
 from harness.backends.triton.repository import MODEL, list_policies, read_settings, write_repository
 from harness.catalog import TritonRunOptions
-from harness.contract import LOG_PARTS, installing
+from harness.contract import LOG_PARTS, show_install
 from harness.errors import HarnessError, ProblemClass
 from harness.machine.numa import find_ranges
 from harness.machine.placement import WorkerPlace
@@ -71,7 +71,7 @@ class TritonServer:
         ended = self._find_end() if kind == "resources" else None
         if ended is not None:
             problem = f"the server ended with {f'signal {-ended}' if ended < 0 else f'status {ended}'} ({problem})"
-        said = self._last_lines()
+        said = self._read_last_lines()
         text = f"{self.name}: {problem}" + (f"; the server's last output:\n{said}" if said else "")
         return HarnessError(text, kind, fix)
 
@@ -161,7 +161,7 @@ class TritonServer:
             return self.process.wait(_DYING)
         return None
 
-    def _last_lines(self) -> str:
+    def _read_last_lines(self) -> str:
         """Read the errors, if any, since tables of settings follow them; otherwise the last lines."""
         if not self.log.is_file():
             return ""
@@ -190,14 +190,14 @@ def find_server(plan: LoadPlan, engine: BackendEngine, folder: Path) -> TritonSe
         at.port or 80,
         options.model,
         options.timeout_s,
-        _last_part(Path(plan.service_log)) if plan.service_log else Path(),
+        _find_last_part(Path(plan.service_log)) if plan.service_log else Path(),
         grpc=options.grpc_port,
     )
     _wait(found, options.ready_timeout_s)
     return found
 
 
-def _last_part(folder: Path) -> Path:
+def _find_last_part(folder: Path) -> Path:
     """Find the last part of the output of a server that the pass started."""
     written = [folder / name for name in LOG_PARTS if (folder / name).is_file()]
     return written[-1] if written else folder / LOG_PARTS[0]
@@ -209,7 +209,7 @@ def _start(plan: LoadPlan, options: TritonRunOptions, engine: BackendEngine, eng
         problem = (
             f"no tritonserver found at {options.server}" if options.server else "tritonserver is not installed here"
         )
-        fix = f"{installing('triton')}; or set run.options.server to its path, or run.options.url to its address"
+        fix = f"{show_install('triton')}; or set run.options.server to its path, or run.options.url to its address"
         raise HarnessError(problem, "missing", fix)
     remove_left_regions()
     settings = read_settings(plan, engine)

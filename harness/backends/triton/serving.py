@@ -31,8 +31,8 @@ class ServedEngine:
             threads=int(served["threads"]),
             outputs=self.engine.outputs,
             options={},
-            completed=_never,
-            failed=_never,
+            completed=_refuse_batch,
+            failed=_refuse_batch,
         )
         self._session: Session = load_backend(name).load(plan)
         self._in_place = self._session.reads_in_place
@@ -94,5 +94,5 @@ class ServedEngine:
         return at
 
 
-def _never(*_: object) -> None:
+def _refuse_batch(*_: object) -> None:
     raise AssertionError("nothing is submitted to this session")

@@ -112,7 +112,7 @@ class SpeechWorkers:
     def _ask(self, sound: np.ndarray) -> Any:
         listener = self._free.get()
         try:
-            return listener.hear(sound)
+            return listener.compute_features(sound)
         finally:
             self._free.put(listener)
 
@@ -125,7 +125,7 @@ class _Listener:
         with suppress(OSError):  # the process has ended; the thread that waits for its answer must be notified
             self.pipe.send(said)
 
-    def hear(self, sound: np.ndarray) -> Any:
+    def compute_features(self, sound: np.ndarray) -> Any:
         with suppress(OSError):
             self.pipe.send_bytes(np.ascontiguousarray(sound, np.float32).data)
         return self.answer()

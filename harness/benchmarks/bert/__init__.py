@@ -108,7 +108,7 @@ def restore(answer: str, written: str, split: Callable[[str], list[str]]) -> str
     at = plain.find(answer)
     if at < 0:
         return written
-    ours, theirs = _positions(plain), _positions(written)
+    ours, theirs = _list_positions(plain), _list_positions(written)
     if len(ours) != len(theirs):
         return written
     place = {position: number for number, position in enumerate(ours)}
@@ -118,7 +118,7 @@ def restore(answer: str, written: str, split: Callable[[str], list[str]]) -> str
     return written[theirs[first] : theirs[last] + 1]
 
 
-def _positions(text: str) -> list[int]:
+def _list_positions(text: str) -> list[int]:
     return [position for position, character in enumerate(text) if character != " "]
 
 

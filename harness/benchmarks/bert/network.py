@@ -72,7 +72,7 @@ def write_network(path: Path, weights: Weights) -> None:
     hidden = net.node("Unsqueeze", [away, net.constant([1, 2], "int64")])
     top, number = net.embed(), 0
     while f"bert.encoder.layer.{number}.output.dense.bias" in weights:
-        top = net.layer(f"bert.encoder.layer.{number}", top, hidden)
+        top = net.add_layer(f"bert.encoder.layer.{number}", top, hidden)
         number += 1
     parts = net.split(net.multiply("qa_outputs", top), [1, 1], axis=2)
     for name, part in zip(("output_start_logits", "output_end_logits"), parts, strict=True):
@@ -87,37 +87,37 @@ class BertNetwork(NetworkBuilder):
         super().__init__(np.random.default_rng(0))
         self._given = weights
 
-    def named(self, name: str) -> str:
+    def add_named(self, name: str) -> str:
         return self.constant(self._given[name], name=name)
 
     def multiply(self, name: str, source: str) -> str:
         """Multiply. Weights are stored in the product's layout, as by an exporter that folds constants."""
         product = self.node("MatMul", [source, self.constant(self._given[f"{name}.weight"].T)])
-        return self.node("Add", [self.named(f"{name}.bias"), product])
+        return self.node("Add", [self.add_named(f"{name}.bias"), product])
 
     def normalize(self, name: str, source: str) -> str:
         centred = self.node("Sub", [source, self.node("ReduceMean", [source], axes=[-1])])
         variance = self.node("ReduceMean", [self.node("Mul", [centred, centred])], axes=[-1])
         spread = self.node("Sqrt", [self.node("Add", [variance, self.constant(EPS)])])
-        scaled = self.node("Mul", [self.node("Div", [centred, spread]), self.named(f"{name}.weight")])
-        return self.node("Add", [scaled, self.named(f"{name}.bias")])
+        scaled = self.node("Mul", [self.node("Div", [centred, spread]), self.add_named(f"{name}.weight")])
+        return self.node("Add", [scaled, self.add_named(f"{name}.bias")])
 
     def embed(self) -> str:
         first, last = self.constant([0], "int64"), self.constant([LENGTH], "int64")
-        places = self.node("Slice", [self.named("bert.embeddings.position_embeddings.weight"), first, last])
-        words = self.node("Gather", [self.named("bert.embeddings.word_embeddings.weight"), "input_ids"])
-        segments = self.node("Gather", [self.named("bert.embeddings.token_type_embeddings.weight"), "segment_ids"])
+        places = self.node("Slice", [self.add_named("bert.embeddings.position_embeddings.weight"), first, last])
+        words = self.node("Gather", [self.add_named("bert.embeddings.word_embeddings.weight"), "input_ids"])
+        segments = self.node("Gather", [self.add_named("bert.embeddings.token_type_embeddings.weight"), "segment_ids"])
         total = self.node("Add", [self.node("Add", [words, segments]), places])
         return self.normalize("bert.embeddings.LayerNorm", total)
 
-    def layer(self, name: str, top: str, hidden: str) -> str:
-        mixed = self.multiply(f"{name}.attention.output.dense", self.look(f"{name}.attention.self", top, hidden))
+    def add_layer(self, name: str, top: str, hidden: str) -> str:
+        mixed = self.multiply(f"{name}.attention.output.dense", self.attend(f"{name}.attention.self", top, hidden))
         top = self.normalize(f"{name}.attention.output.LayerNorm", self.node("Add", [mixed, top]))
-        inner = self.gelu(self.multiply(f"{name}.intermediate.dense", top))
+        inner = self.add_gelu(self.multiply(f"{name}.intermediate.dense", top))
         outer = self.multiply(f"{name}.output.dense", inner)
         return self.normalize(f"{name}.output.LayerNorm", self.node("Add", [outer, top]))
 
-    def look(self, name: str, top: str, hidden: str) -> str:
+    def attend(self, name: str, top: str, hidden: str) -> str:
         width = len(self._given[f"{name}.query.bias"])
         cut = self.constant([0, -1, width // HEAD, HEAD], "int64")
         query, key, value = (
@@ -131,7 +131,7 @@ class BertNetwork(NetworkBuilder):
         joined = self.node("Transpose", [seen], perm=[0, 2, 1, 3])
         return self.node("Reshape", [joined, self.constant([0, -1, width], "int64")])
 
-    def gelu(self, source: str) -> str:
+    def add_gelu(self, source: str) -> str:
         error = self.node("Erf", [self.node("Mul", [source, self.constant(2**-0.5)])])
         half = self.node("Mul", [source, self.constant(0.5)])
         return self.node("Mul", [half, self.node("Add", [error, self.constant(1.0)])])

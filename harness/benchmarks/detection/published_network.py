@@ -96,23 +96,23 @@ def _join(boxes: str, most: int) -> list[Any]:
         "zeros": np.zeros((most, FOUND), np.float32),
     }
     nodes = [
-        helper.make_node("Constant", [], [_name(name)], value=numpy_helper.from_array(value, _name(name)))
+        helper.make_node("Constant", [], [_make_name(name)], value=numpy_helper.from_array(value, _make_name(name)))
         for name, value in constants.items()
     ]
     steps: tuple[tuple[str, tuple[str, ...], str, dict[str, Any]], ...] = (
-        ("Reshape", (boxes, _name("four")), "boxes", {}),
-        ("Reshape", ("scores", _name("one")), "scores", {}),
+        ("Reshape", (boxes, _make_name("four")), "boxes", {}),
+        ("Reshape", ("scores", _make_name("one")), "scores", {}),
         ("Cast", ("labels",), "float", {"to": TensorProto.FLOAT}),
-        ("Reshape", (_name("float"), _name("one")), "labels", {}),
-        ("Concat", tuple(map(_name, ("boxes", "scores", "labels"))), "rows", {"axis": 1}),
-        ("Concat", (_name("rows"), _name("zeros")), "filled", {"axis": 0}),
-        ("Gather", (_name("filled"), _name("first")), "kept", {"axis": 0}),
+        ("Reshape", (_make_name("float"), _make_name("one")), "labels", {}),
+        ("Concat", tuple(map(_make_name, ("boxes", "scores", "labels"))), "rows", {"axis": 1}),
+        ("Concat", (_make_name("rows"), _make_name("zeros")), "filled", {"axis": 0}),
+        ("Gather", (_make_name("filled"), _make_name("first")), "kept", {"axis": 0}),
     )
-    nodes += [helper.make_node(kind, list(taken), [_name(name)], **how) for kind, taken, name, how in steps]
-    nodes.append(helper.make_node("Reshape", [_name("kept"), _name("whole")], [OUTPUT]))
+    nodes += [helper.make_node(kind, list(taken), [_make_name(name)], **how) for kind, taken, name, how in steps]
+    nodes.append(helper.make_node("Reshape", [_make_name("kept"), _make_name("whole")], [OUTPUT]))
     return nodes
 
 
-def _name(part: str) -> str:
+def _make_name(part: str) -> str:
     """Make a name that no published network uses."""
     return f"{OUTPUT}/{part}"

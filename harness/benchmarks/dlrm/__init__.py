@@ -101,10 +101,6 @@ def compute_logarithms(dense: np.ndarray) -> np.ndarray:
     return logarithms
 
 
-def _reduce(sparse: np.ndarray) -> np.ndarray:
-    return sparse % np.int32(MOST_ROWS)
-
-
 def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
     """Write the dataset. ``settings``: dtype ("float32" or "float16") of the dense features, count (number of samples,
     from the first)."""
@@ -117,7 +113,7 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
     with archive:
         labels = StreamedRows(archive, LABELS, 0, np.asarray)
         dense = StreamedRows(archive, DENSE_FEATURES, DENSE, compute_logarithms)
-        sparse = StreamedRows(archive, SPARSE_FEATURES, len(TABLE_ROWS), _reduce)
+        sparse = StreamedRows(archive, SPARSE_FEATURES, len(TABLE_ROWS), lambda rows: rows % np.int32(MOST_ROWS))
         for array in (dense, sparse):
             if len(array) != len(labels):
                 problem = f"{array.shown} has {len(array):,} rows, {LABELS}.npy has {len(labels):,}"

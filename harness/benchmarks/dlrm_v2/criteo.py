@@ -238,7 +238,7 @@ def read_table_rows(source: Path, reference: Sequence[int]) -> Sequence[int]:
 
 def check_labels(labels: np.ndarray, first: int, path: str) -> None:
     """Check that labels are 0 or 1. ``first``: the day's row that the first label belongs to."""
-    if _as_unsigned(labels).max(initial=0) > 1:
+    if _view_unsigned(labels).max(initial=0) > 1:
         row = int(np.flatnonzero((labels != 0) & (labels != 1))[0])
         raise HarnessError(f"{path}: row {first + row:,} has the label {labels[row]}, not 0 or 1", "input", _ROW_FIX)
 
@@ -257,13 +257,13 @@ def check_dense(given: np.ndarray, taken: np.ndarray, first: int, path: str) -> 
 def check_sparse(values: np.ndarray, rows: int, first: int, path: str, table: int) -> None:
     """Check that values are rows of the table. ``rows``: number of rows of the table; ``table``: the number of the
     table, and of its array in the file."""
-    if _as_unsigned(values).max(initial=0) >= rows:  # values below 0 become large ones
+    if _view_unsigned(values).max(initial=0) >= rows:  # values below 0 become large ones
         row, column = np.argwhere((values < 0) | (values >= rows))[0].tolist()
         problem = f"{path}: row {first + row:,} has the value {values[row, column]:,}"
         raise HarnessError(f"{problem}, and table {table} has rows 0 to {rows - 1:,}", "input", _ROW_FIX)
 
 
-def _as_unsigned(values: np.ndarray) -> np.ndarray:
+def _view_unsigned(values: np.ndarray) -> np.ndarray:
     return values.view(np.dtype(np.uint32).newbyteorder(values.dtype.byteorder))
 
 

@@ -29,7 +29,7 @@ from harness.benchmarks.dlrm_v2.layers import (
     name_top,
 )
 from harness.benchmarks.dlrm_v2.program import DlrmDcn, export_network
-from harness.benchmarks.saved_tensors import as_attribute
+from harness.benchmarks.saved_tensors import name_attribute
 from harness.contract import Counter
 from harness.errors import HarnessError
 from harness.quantization.calibrating import document
@@ -48,7 +48,7 @@ def lower_program(
     many pairs both programs compute."""
     samples = choose_samples(settings, samples)
     state = torch.export.load(path).state_dict
-    weights = {name: state[as_attribute(name)].detach() for name in list_weights(Shape())}
+    weights = {name: state[name_attribute(name)].detach() for name in list_weights(Shape())}
     shape = find_shape({name: tuple(tensor.shape) for name, tensor in weights.items()})
     counter.stage("building", len(samples["dense"]))
     network = DlrmDcn(weights, shape)

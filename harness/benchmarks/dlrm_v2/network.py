@@ -30,12 +30,12 @@ def write_network(checkpoint: Weights, shape: Shape, output: Path, counter: Coun
     """Write model.onnx and tables.bin."""
     counter.stage("building", len(shape.rows))
     net = NetworkBuilder(np.random.default_rng(1))
-    x = _dense(net, checkpoint, "dense", [name_bottom(layer) for layer in range(len(shape.bottom))])
+    x = _add_layers(net, checkpoint, "dense", [name_bottom(layer) for layer in range(len(shape.bottom))])
     joined = net.node("Concat", [x, *_look_up(net, checkpoint, shape, output / TABLES, counter)], axis=1)
     crossed = _cross(net, checkpoint, shape, joined) if shape.crosses else _interact(net, shape, x, joined)
     layers = len(shape.top)
-    top = _dense(net, checkpoint, crossed, [name_top(layer, layers) for layer in range(layers - 1)])
-    net.node("Sigmoid", [_linear(net, checkpoint, top, name_top(layers - 1, layers))], OUTPUT)
+    top = _add_layers(net, checkpoint, crossed, [name_top(layer, layers) for layer in range(layers - 1)])
+    net.node("Sigmoid", [_add_linear(net, checkpoint, top, name_top(layers - 1, layers))], OUTPUT)
     net.save(
         output / MODEL,
         "dlrm_dcn_v2" if shape.crosses else "dlrm",
@@ -53,7 +53,7 @@ def _look_up(net: NetworkBuilder, checkpoint: Weights, shape: Shape, path: Path,
     for number, rows in enumerate(shape.rows):
         size = (rows, shape.width)
         checkpoint.read(name_table(number), np.memmap(path, np.float32, "r+", start, size))
-        table = net.stored(size, path.name, start)
+        table = net.add_stored(size, path.name, start)
         picked = net.node("Gather", [table, values[number]], axis=0)
         if shape.values[number] == 1:
             found.append(net.node("Reshape", [picked, net.constant([-1, shape.width], "int64")]))
@@ -86,12 +86,12 @@ def _interact(net: NetworkBuilder, shape: Shape, dense: str, joined: str) -> str
     return net.node("Concat", [dense, chosen], axis=1)
 
 
-def _dense(net: NetworkBuilder, checkpoint: Weights, source: str, names: list[str]) -> str:
+def _add_layers(net: NetworkBuilder, checkpoint: Weights, source: str, names: list[str]) -> str:
     for name in names:
-        source = net.node("Relu", [_linear(net, checkpoint, source, name)])
+        source = net.node("Relu", [_add_linear(net, checkpoint, source, name)])
     return source
 
 
-def _linear(net: NetworkBuilder, checkpoint: Weights, source: str, name: str) -> str:
+def _add_linear(net: NetworkBuilder, checkpoint: Weights, source: str, name: str) -> str:
     product = net.node("MatMul", [source, net.constant(checkpoint.read(f"{name}.weight").T)])
     return net.node("Add", [product, net.constant(checkpoint.read(f"{name}.bias"))])

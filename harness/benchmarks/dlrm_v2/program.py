@@ -41,7 +41,7 @@ class DlrmDcn(NamedWeights):
         """Compute the probabilities. ``note``: called with each layer's output and its name."""
         x = dense
         for layer in range(len(self._shape.bottom)):
-            x = self._linear(x, name_bottom(layer)).relu()
+            x = self._apply_linear(x, name_bottom(layer)).relu()
             note(f"bottom{layer}", x)
         values = sparse.split(list(self._shape.values), dim=1)
         sums = [
@@ -60,15 +60,15 @@ class DlrmDcn(NamedWeights):
             x = self._interact(dense=x[:, : self._shape.width], stacked=x.unflatten(1, (-1, self._shape.width)))
         layers = len(self._shape.top)
         for layer in range(layers - 1):
-            x = self._linear(x, name_top(layer, layers)).relu()
+            x = self._apply_linear(x, name_top(layer, layers)).relu()
             note(f"top{layer}", x)
-        return {OUTPUT: self._linear(x, name_top(layers - 1, layers)).sigmoid()}
+        return {OUTPUT: self._apply_linear(x, name_top(layers - 1, layers)).sigmoid()}
 
     def _interact(self, dense: torch.Tensor, stacked: torch.Tensor) -> torch.Tensor:
         rows, columns = torch.tril_indices(stacked.shape[1], stacked.shape[1], -1)
         return torch.cat([dense, (stacked @ stacked.mT)[:, rows, columns]], dim=1)
 
-    def _linear(self, x: torch.Tensor, name: str) -> torch.Tensor:
+    def _apply_linear(self, x: torch.Tensor, name: str) -> torch.Tensor:
         return functional.linear(x, self.weight(f"{name}.weight"), self.weight(f"{name}.bias"))
 
 

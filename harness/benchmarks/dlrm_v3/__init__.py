@@ -56,7 +56,7 @@ def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
         if area is not None:
             areas, curves = areas + area, curves + 1
     found = {
-        "DLRM_NE": entropy / (total * _entropy_of(liked / total)),
+        "DLRM_NE": entropy / (total * _compute_entropy(liked / total)),
         "DLRM_ACC": right / total,
         "DLRM_AUC": (areas + 1e-9) / (curves + 2e-9),
     }
@@ -91,7 +91,7 @@ def sum_entropy(predictions: np.ndarray, labels: np.ndarray) -> float:
     return float(-np.log2(np.where(labels == 1, chances, 1 - chances)).sum())
 
 
-def _entropy_of(mean: float) -> float:
+def _compute_entropy(mean: float) -> float:
     mean = min(max(mean, _LEAST), 1 - _LEAST)
     return float(-mean * np.log2(mean) - (1 - mean) * np.log2(1 - mean))
 

@@ -63,8 +63,8 @@ class Hstu(NamedWeights):
         total = (length + count + 1).to(torch.float32).view(-1, 1, 1, 1)
         for layer in range(self._shape.layers):
             known, asked = self._attend(layer, known, asked, inside, total)
-        items = self._mlp(layers.ITEM_MLP, torch.cat([candidates, of_candidates], dim=-1))
-        joined = self._mlp(layers.PREDICTION, self._finish(asked) * items, normed=False)
+        items = self._apply_mlp(layers.ITEM_MLP, torch.cat([candidates, of_candidates], dim=-1))
+        joined = self._apply_mlp(layers.PREDICTION, self._finish(asked) * items, normed=False)
         return {OUTPUT: joined.squeeze(-1).sigmoid()}
 
     def _look_up(self, categories: torch.Tensor) -> torch.Tensor:
@@ -77,8 +77,8 @@ class Hstu(NamedWeights):
         return (found.unsqueeze(-1).to(table.dtype) * table).flatten(-2)
 
     def _prepare(self, items: torch.Tensor, categories: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
-        found = self._mlp(layers.CONTENT_MLP, items) + self._mlp(layers.CATEGORY_MLP, categories)
-        return found + self._mlp(layers.ACTION_MLP, actions)
+        found = self._apply_mlp(layers.CONTENT_MLP, items) + self._apply_mlp(layers.CATEGORY_MLP, categories)
+        return found + self._apply_mlp(layers.ACTION_MLP, actions)
 
     def _place(
         self, known: torch.Tensor, asked: torch.Tensor, length: torch.Tensor
@@ -113,7 +113,7 @@ class Hstu(NamedWeights):
         itself = functional.silu((new * new_keys).sum(-1, keepdim=True) * scale)
         attended = (seen @ old_values / total, (shown @ old_values + itself * new_values) / total)
         outputs = (
-            self._output(layer, rows, gate, found.to(rows.dtype))
+            self._add_output(layer, rows, gate, found.to(rows.dtype))
             for rows, gate, found in zip((known, asked), gates, attended, strict=True)
         )
         known, asked = outputs
@@ -123,7 +123,7 @@ class Hstu(NamedWeights):
         self, layer: int, rows: torch.Tensor, linear: int, attention: int
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
         """Return gates, values, queries and keys."""
-        normed = self._norm(rows, name_layer(layer, "input_norm_{}"), _INNER_NORMED)
+        normed = self._normalize(rows, name_layer(layer, "input_norm_{}"), _INNER_NORMED)
         joint = normed @ self.weight(name_layer(layer, "uvqk_weight")) + self.weight(name_layer(layer, "uvqk_beta"))
         gates, values, queries, keys = joint.split([linear, linear, attention, attention], dim=-1)
         return functional.silu(gates), values, queries, keys
@@ -132,9 +132,9 @@ class Hstu(NamedWeights):
         """Split to [requests, heads, rows, width of a head]."""
         return rows.unflatten(-1, (layers.HEADS, -1)).transpose(1, 2)
 
-    def _output(self, layer: int, rows: torch.Tensor, gate: torch.Tensor, found: torch.Tensor) -> torch.Tensor:
+    def _add_output(self, layer: int, rows: torch.Tensor, gate: torch.Tensor, found: torch.Tensor) -> torch.Tensor:
         found = found.transpose(1, 2).flatten(2)
-        gated = gate * self._norm(found, name_layer(layer, "output_norm_{}"), _INNER_NORMED)
+        gated = gate * self._normalize(found, name_layer(layer, "output_norm_{}"), _INNER_NORMED)
         return rows + torch.cat([gate, found, gated], dim=-1) @ self.weight(name_layer(layer, "output_weight"))
 
     def _finish(self, asked: torch.Tensor) -> torch.Tensor:
@@ -142,15 +142,15 @@ class Hstu(NamedWeights):
         times = self.hour_and_day.to(asked.dtype)
         timed = torch.cat([asked, times.expand(*asked.shape[:-1], -1)], dim=-1)
         combined = functional.linear(timed, self.weight(f"{name}.weight"), self.weight(f"{name}.bias"))
-        return self._norm(combined, layers.POSTPROCESSOR + "._layer_norm.{}", _NORMED)
+        return self._normalize(combined, layers.POSTPROCESSOR + "._layer_norm.{}", _NORMED)
 
-    def _mlp(self, name: str, rows: torch.Tensor, *, normed: bool = True) -> torch.Tensor:
+    def _apply_mlp(self, name: str, rows: torch.Tensor, *, normed: bool = True) -> torch.Tensor:
         inner = functional.linear(rows, self.weight(f"{name}.0.weight"), self.weight(f"{name}.0.bias"))
-        inner = inner * self._norm(inner, name + ".1.{}", _NORMED).sigmoid()
+        inner = inner * self._normalize(inner, name + ".1.{}", _NORMED).sigmoid()
         outer = functional.linear(inner, self.weight(f"{name}.2.weight"), self.weight(f"{name}.2.bias"))
-        return self._norm(outer, name + ".3.{}", _NORMED) if normed else outer
+        return self._normalize(outer, name + ".3.{}", _NORMED) if normed else outer
 
-    def _norm(self, rows: torch.Tensor, name: str, least: float) -> torch.Tensor:
+    def _normalize(self, rows: torch.Tensor, name: str, least: float) -> torch.Tensor:
         weight, bias = (self.weight(name.format(what)) for what in ("weight", "bias"))
         return functional.layer_norm(rows, (rows.shape[-1],), weight, bias, least)
 

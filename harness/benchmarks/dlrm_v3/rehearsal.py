@@ -67,7 +67,7 @@ def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: st
     network = _Foreseeing(weights, tables, made)
     came = stream.train()
     network.calibrate([(user, stream.draw_items(user)) for user in stream.users])
-    asking = stream.infer(network.foresee, lambda: counter.bump(1))
+    asking = stream.infer(network.predict_logits, lambda: counter.bump(1))
     write_stream(data, stream.users, [*came, *asking])
     write_checkpoint(models / CHECKPOINT, weights, network.tables)
 
@@ -81,14 +81,14 @@ class _Foreseeing:
 
     def calibrate(self, asked: Sequence[tuple[GeneratedUser, NDArray[np.int64]]]) -> None:
         """Shift logits so that half of the candidates are liked, with margins so small that entropy is high."""
-        logits = np.concatenate([self.foresee(user, items) for user, items in asked])
+        logits = np.concatenate([self.predict_logits(user, items) for user, items in asked])
         scale = _SPREAD / logits.std()
         weight, bias = (self._weights[f"{PREDICTION}.2.{what}"] for what in ("weight", "bias"))
         weight *= scale
         bias[...] = scale * (bias - np.median(logits))
         self._network = self._build()
 
-    def foresee(self, user: GeneratedUser, items: NDArray[np.int64]) -> NDArray[np.float32]:
+    def predict_logits(self, user: GeneratedUser, items: NDArray[np.int64]) -> NDArray[np.float32]:
         """Return the logit for each item."""
         seen = np.array(user.seen)
         in_category = self._extent.in_category

@@ -20,11 +20,11 @@ _INPUTS: dict[str, tuple[list[int], Any]] = {"input_ids": ([-1, -1], np.int64), 
 _INPUTS |= {"position_ids": ([-1, -1], np.int64), "beam_idx": ([-1], np.int32)}
 
 
-def numbers(*values: int) -> Any:
+def make_ints(*values: int) -> Any:
     return op.constant(np.array(values, np.int64))
 
 
-def plain(value: float) -> Any:
+def make_float(value: float) -> Any:
     return op.constant(np.float32(value))
 
 
@@ -57,21 +57,21 @@ class DecoderGraph:
 
     def split(self, rows: Any, heads: int) -> Any:
         """Split [batch, n, width] to [batch, heads, n, head]."""
-        cut = op.reshape(rows, numbers(0, 0, heads, self._head), True)
-        return op.transpose(cut, numbers(0, 2, 1, 3))
+        cut = op.reshape(rows, make_ints(0, 0, heads, self._head), True)
+        return op.transpose(cut, make_ints(0, 2, 1, 3))
 
     def attend(self, name: str, query: Any, key: Any, value: Any) -> Any:
         """Let each token attend to those up to its own position. ``query``: [batch, heads, n, head], the others [batch,
         groups, …]; returns [batch, n, width]."""
-        key, value = self._remember(f"{name}.key", key), self._remember(f"{name}.value", value)
-        allowed = self._allow(key)
-        mixed = op.scaled_dot_product_attention(query, self._share(key), self._share(value), allowed)
+        key, value = self._join_past(f"{name}.key", key), self._join_past(f"{name}.value", value)
+        allowed = self._make_mask(key)
+        mixed = op.scaled_dot_product_attention(query, self._repeat_heads(key), self._repeat_heads(value), allowed)
         return self.join(mixed)
 
     def join(self, mixed: Any) -> Any:
         """Join [batch, heads, n, head] to [batch, n, width]."""
-        joined = op.transpose(mixed, numbers(0, 2, 1, 3))
-        return op.reshape(joined, numbers(0, 0, self._heads * self._head), special_zero=True)
+        joined = op.transpose(mixed, make_ints(0, 2, 1, 3))
+        return op.reshape(joined, make_ints(0, 0, self._heads * self._head), special_zero=True)
 
     def save(self, scores: Any, output: Path, *, kind: str, vocabulary: int, end: int) -> None:
         """Save openvino_model.xml and .bin in fp32, and the two documents that define the end of answers. ``scores``:
@@ -88,36 +88,36 @@ class DecoderGraph:
         model.validate_nodes_and_infer_types()
         ov.save_model(model, str(path), compress_to_fp16=False)
 
-    def _remember(self, name: str, fresh: Any) -> Any:
+    def _join_past(self, name: str, fresh: Any) -> Any:
         """Join the earlier keys of the sequence that each row continues with those of these tokens."""
         info = VariableInfo()
         info.data_shape, info.data_type = ov.PartialShape([-1, self._groups, -1, self._head]), ov.Type.f32
         info.variable_id = f"past.{name}"
         variable = Variable(info)
-        batch = op.gather(op.shape_of(self._inputs["input_ids"], "i64"), numbers(0), self._zero)
-        sizes = op.concat([batch, numbers(self._groups), numbers(0), numbers(self._head)], 0)
-        past = op.read_value(op.broadcast(plain(0.0), sizes), variable)
+        batch = op.gather(op.shape_of(self._inputs["input_ids"], "i64"), make_ints(0), self._zero)
+        sizes = op.concat([batch, make_ints(self._groups), make_ints(0), make_ints(self._head)], 0)
+        past = op.read_value(op.broadcast(make_float(0.0), sizes), variable)
         past = op.gather(past, self._inputs["beam_idx"], self._zero)
         whole = op.concat([past, fresh], 2)
         self._sinks.append(op.assign(whole, variable))
         return whole
 
-    def _share(self, rows: Any) -> Any:
+    def _repeat_heads(self, rows: Any) -> Any:
         """Repeat each head of keys or values for all query heads that it serves."""
         times = self._heads // self._groups
         if times == 1:
             return rows
         sizes = op.shape_of(rows, "i64")
-        batch, count = (op.gather(sizes, numbers(axis), self._zero) for axis in (0, 2))
-        target = op.concat([batch, numbers(self._groups), numbers(times), count, numbers(self._head)], 0)
-        spread = op.broadcast(op.unsqueeze(rows, numbers(2)), target, "BIDIRECTIONAL")
-        return op.reshape(spread, numbers(0, self._heads, -1, self._head), special_zero=True)
+        batch, count = (op.gather(sizes, make_ints(axis), self._zero) for axis in (0, 2))
+        target = op.concat([batch, make_ints(self._groups), make_ints(times), count, make_ints(self._head)], 0)
+        spread = op.broadcast(op.unsqueeze(rows, make_ints(2)), target, "BIDIRECTIONAL")
+        return op.reshape(spread, make_ints(0, self._heads, -1, self._head), special_zero=True)
 
-    def _allow(self, key: Any) -> Any:
+    def _make_mask(self, key: Any) -> Any:
         count = op.gather(op.shape_of(key, "i64"), op.constant(np.int64(2)), self._zero)
         places = op.range(self._zero, count, op.constant(np.int64(1)), "i64")
-        seen = op.less_equal(places, op.unsqueeze(self.positions, numbers(-1)))
-        return op.unsqueeze(seen, numbers(1))
+        seen = op.less_equal(places, op.unsqueeze(self.positions, make_ints(-1)))
+        return op.unsqueeze(seen, make_ints(1))
 
 
 # Llama's layers, as graph nodes with weights drawn from a seed: normalised by the root mean square, with rotated
@@ -147,8 +147,8 @@ class Layers:
     def __init__(self, graph: DecoderGraph, shape: DecoderShape, rng: np.random.Generator) -> None:
         self._graph, self._shape, self._rng = graph, shape, rng
         speeds = _BASE ** (-np.arange(0, shape.head, 2, dtype=np.float32) / shape.head)
-        places = op.unsqueeze(op.convert(graph.positions, "f32"), numbers(-1))
-        angles = op.unsqueeze(op.multiply(places, op.constant(speeds)), numbers(1))  # [batch, 1, n, head / 2]
+        places = op.unsqueeze(op.convert(graph.positions, "f32"), make_ints(-1))
+        angles = op.unsqueeze(op.multiply(places, op.constant(speeds)), make_ints(1))  # [batch, 1, n, head / 2]
         self._cosine, self._sine = op.cos(angles), op.sin(angles)
 
     def draw(self, outputs: int, inputs: int) -> np.ndarray:
@@ -156,8 +156,8 @@ class Layers:
         return drawn
 
     def normalize(self, rows: Any) -> Any:
-        mean = op.reduce_mean(op.multiply(rows, rows), numbers(-1), keep_dims=True)
-        return op.multiply(rows, op.power(op.add(mean, plain(_EPSILON)), plain(-0.5)))
+        mean = op.reduce_mean(op.multiply(rows, rows), make_ints(-1), keep_dims=True)
+        return op.multiply(rows, op.power(op.add(mean, make_float(_EPSILON)), make_float(-0.5)))
 
     def add_layer(self, hidden: Any, layer: int) -> Any:
         return self.add_gated(op.add(hidden, self._attend(self.normalize(hidden), layer)))
@@ -176,10 +176,10 @@ class Layers:
             graph.split(self.project(seen, heads * shape.head, shape.width), heads)
             for heads in (shape.heads, shape.groups, shape.groups)
         )
-        mixed = graph.attend(str(layer), self._turn(query), self._turn(key), value)
+        mixed = graph.attend(str(layer), self._rotate(query), self._rotate(key), value)
         return self.project(mixed, shape.width, shape.width)
 
-    def _turn(self, rows: Any) -> Any:
+    def _rotate(self, rows: Any) -> Any:
         """Rotate pairs of values, half a head apart, by the token's position."""
         first, second = op.split(rows, op.constant(np.int64(3)), 2).outputs()
         left = op.subtract(op.multiply(first, self._cosine), op.multiply(second, self._sine))

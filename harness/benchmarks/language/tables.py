@@ -14,7 +14,7 @@ import numpy as np
 
 from harness.benchmarks.plain_pickles import PlainUnpickler, refuse_repeated
 from harness.benchmarks.sources import read_json
-from harness.contract import installing
+from harness.contract import show_install
 from harness.errors import HarnessError
 
 Columns = dict[str, list[Any]]
@@ -44,7 +44,7 @@ def _read_json(path: Path, fix: str) -> Columns:
     """Read a list of rows, or pandas's default format: columns by name, with values by row."""
     document = read_json(path, fix)
     if isinstance(document, list):
-        return _turn(document, path, fix)
+        return _list_columns(document, path, fix)
     if isinstance(document, dict) and all(isinstance(column, dict) for column in document.values()):
         return {name: list(column.values()) for name, column in document.items()}
     raise HarnessError(f"{path} has no rows", "input", fix)
@@ -52,14 +52,14 @@ def _read_json(path: Path, fix: str) -> Columns:
 
 def _read_lines(path: Path, fix: str) -> Columns:
     try:
-        return _turn([json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()], path, fix)
+        return _list_columns([json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()], path, fix)
     except OSError as error:
         raise HarnessError(f"{path}: {error.strerror}", "missing", fix) from error
     except (ValueError, RecursionError) as error:
         raise HarnessError(f"{path} is truncated or not lines of JSON: {error}", "input", fix) from error
 
 
-def _turn(rows: Sequence[Any], path: Path, fix: str) -> Columns:
+def _list_columns(rows: Sequence[Any], path: Path, fix: str) -> Columns:
     """Return the columns of rows, all of which have the names of the first."""
     names = list(rows[0]) if rows and isinstance(rows[0], Mapping) else []
     for number, row in enumerate(rows):
@@ -72,7 +72,7 @@ def _read_parquet(path: Path, fix: str) -> Columns:
     try:
         from pyarrow import ArrowException, Table, parquet
     except ImportError as error:
-        raise HarnessError(f"reading {path.name} needs pyarrow", "missing", installing("parquet")) from error
+        raise HarnessError(f"reading {path.name} needs pyarrow", "missing", show_install("parquet")) from error
     try:
         with parquet.ParquetFile(path) as file:
             _check_size(path, sum(file.metadata.row_group(n).total_byte_size for n in range(file.num_row_groups)), fix)
@@ -107,14 +107,14 @@ def write_frame(path: Path, columns: Mapping[str, Sequence[Any]]) -> None:
             values[row, place] = value
     names = np.array(list(columns), object)
     whole = _dump(slice(0, len(columns), 1))
-    block = _call("pandas._libs.internals", "_unpickle_block", _dump(values), whole, _dump(2))
-    top = _index("pandas.core.indexes.base", "Index", {"data": names, "name": None})
+    block = _write_call("pandas._libs.internals", "_unpickle_block", _dump(values), whole, _dump(2))
+    top = _write_index("pandas.core.indexes.base", "Index", {"data": names, "name": None})
     rows = {"name": None, "start": 0, "stop": count, "step": 1}
-    axes = _list(top, _index("pandas.core.indexes.range", "RangeIndex", rows))
-    manager = _call("pandas.core.internals.managers", "BlockManager", _tuple(block), axes)
+    axes = _write_list(top, _write_index("pandas.core.indexes.range", "RangeIndex", rows))
+    manager = _write_call("pandas.core.internals.managers", "BlockManager", _write_tuple(block), axes)
     facts = {"_typ": "dataframe", "_metadata": [], "attrs": {}, "_flags": {"allows_duplicate_labels": True}}
     state = b"}(" + _dump("_mgr") + manager + b"".join(_dump(key) + _dump(value) for key, value in facts.items()) + b"u"
-    path.write_bytes(b"\x80\x02" + _name("pandas.core.frame", "DataFrame") + b")\x81" + state + b"b.")
+    path.write_bytes(b"\x80\x02" + _write_name("pandas.core.frame", "DataFrame") + b")\x81" + state + b"b.")
 
 
 def _dump(value: Any) -> bytes:
@@ -122,24 +122,24 @@ def _dump(value: Any) -> bytes:
     return pickle.dumps(value, protocol=_PROTOCOL)[2:-1]
 
 
-def _name(module: str, name: str) -> bytes:
+def _write_name(module: str, name: str) -> bytes:
     return f"c{module}\n{name}\n".encode("ascii")
 
 
-def _tuple(*parts: bytes) -> bytes:
+def _write_tuple(*parts: bytes) -> bytes:
     return b"(" + b"".join(parts) + b"t"
 
 
-def _list(*parts: bytes) -> bytes:
+def _write_list(*parts: bytes) -> bytes:
     return b"](" + b"".join(parts) + b"e"
 
 
-def _call(module: str, name: str, *arguments: bytes) -> bytes:
-    return _name(module, name) + _tuple(*arguments) + b"R"
+def _write_call(module: str, name: str, *arguments: bytes) -> bytes:
+    return _write_name(module, name) + _write_tuple(*arguments) + b"R"
 
 
-def _index(module: str, name: str, facts: Mapping[str, Any]) -> bytes:
-    return _call("pandas.core.indexes.base", "_new_Index", _name(module, name), _dump(dict(facts)))
+def _write_index(module: str, name: str, facts: Mapping[str, Any]) -> bytes:
+    return _write_call("pandas.core.indexes.base", "_new_Index", _write_name(module, name), _dump(dict(facts)))
 
 
 # Pickled pandas frames from other sources, read without pandas and without running any of their code.

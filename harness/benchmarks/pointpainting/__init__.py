@@ -230,7 +230,7 @@ def measure_volumes(ours: Floats, theirs: Floats) -> Floats:
 
 def compute_precision(scenes: Sequence[Scene], label: int) -> float:
     """Compute the precision of one class, in percent."""
-    contests = [_look_at(scene, label) for scene in scenes]
+    contests = [_prepare_contest(scene, label) for scene in scenes]
     hits: list[float] = []
     for contest in contests:
         hits += _match_likeliest(contest)
@@ -247,7 +247,7 @@ def compute_precision(scenes: Sequence[Scene], label: int) -> float:
     return float(best[::_EVERY].sum() / _PARTS * 100)
 
 
-def _look_at(scene: Scene, label: int) -> _Contest:
+def _prepare_contest(scene: Scene, label: int) -> _Contest:
     name = CLASSES[label]
     tolerated = scene.classes == _TOLERATED.get(name, _ANOTHER)
     kinds = np.where(scene.classes == label, np.where(scene.difficulties == 0, _COUNTS, _IGNORED), _ANOTHER)

@@ -27,7 +27,7 @@ from harness.benchmarks.pointpainting.points import (
     PAINTED,
     SIZE,
 )
-from harness.benchmarks.saved_tensors import NamedWeights, as_attribute, load_state
+from harness.benchmarks.saved_tensors import NamedWeights, load_state, name_attribute
 from harness.errors import HarnessError
 
 MODEL = "model.pt2"
@@ -75,41 +75,41 @@ class DeepLab(_Network):
         for layer, (blocks, stride) in _RESNET.items():
             for block in range(blocks):
                 dilation = 2 if layer == _FURTHER and block else 1
-                x = self._block(x, f"backbone.{layer}.{block}", 1 if block else stride, dilation)
+                x = self._apply_block(x, f"backbone.{layer}.{block}", 1 if block else stride, dilation)
             low = x if low is None else low
-        low = self._sequence(low, "classifier.project")
-        x = functional.interpolate(self._look_around(x), size=low.shape[2:], mode="bilinear", align_corners=False)
-        x = self._sequence(torch.cat([low, x], dim=1), "classifier.classifier", padding=1)
+        low = self._convolve_sequence(low, "classifier.project")
+        x = functional.interpolate(self._apply_aspp(x), size=low.shape[2:], mode="bilinear", align_corners=False)
+        x = self._convolve_sequence(torch.cat([low, x], dim=1), "classifier.classifier", padding=1)
         last = "classifier.classifier.3"
         x = functional.conv2d(x, self.weight(f"{last}.weight"), self.weight(f"{last}.bias"))
         return {"scores": functional.interpolate(x, size=size, mode="bilinear", align_corners=False)}
 
-    def _sequence(self, x: torch.Tensor, name: str, first: int = 0, **settings: Any) -> torch.Tensor:
+    def _convolve_sequence(self, x: torch.Tensor, name: str, first: int = 0, **settings: Any) -> torch.Tensor:
         return self.convolve(x, f"{name}.{first}", f"{name}.{first + 1}", **settings)
 
-    def _block(self, x: torch.Tensor, name: str, stride: int, dilation: int) -> torch.Tensor:
+    def _apply_block(self, x: torch.Tensor, name: str, stride: int, dilation: int) -> torch.Tensor:
         inner = self.convolve(x, f"{name}.conv1", f"{name}.bn1")
         inner = self.convolve(inner, f"{name}.conv2", f"{name}.bn2", stride=stride, padding=dilation, dilation=dilation)
-        inner = self._plain(inner, f"{name}.conv3", f"{name}.bn3")
-        if hasattr(self, as_attribute(f"{name}.downsample.0.weight")):
-            x = self._plain(x, f"{name}.downsample.0", f"{name}.downsample.1", stride=stride)
+        inner = self._convolve_plainly(inner, f"{name}.conv3", f"{name}.bn3")
+        if hasattr(self, name_attribute(f"{name}.downsample.0.weight")):
+            x = self._convolve_plainly(x, f"{name}.downsample.0", f"{name}.downsample.1", stride=stride)
         return (inner + x).relu()
 
-    def _plain(self, x: torch.Tensor, name: str, norm: str, **settings: Any) -> torch.Tensor:
+    def _convolve_plainly(self, x: torch.Tensor, name: str, norm: str, **settings: Any) -> torch.Tensor:
         """Apply a convolution and its normalisation, without setting negative values to zero."""
         x = functional.conv2d(x, self.weight(f"{name}.weight"), **settings)
         parts = (self.weight(f"{norm}.{part}") for part in ("running_mean", "running_var", "weight", "bias"))
         return functional.batch_norm(x, *parts, eps=self._epsilon)
 
-    def _look_around(self, x: torch.Tensor) -> torch.Tensor:
+    def _apply_aspp(self, x: torch.Tensor) -> torch.Tensor:
         name = "classifier.aspp"
-        seen = [self._sequence(x, f"{name}.convs.0")]
+        seen = [self._convolve_sequence(x, f"{name}.convs.0")]
         seen += [
-            self._sequence(x, f"{name}.convs.{place}", padding=reach, dilation=reach)
+            self._convolve_sequence(x, f"{name}.convs.{place}", padding=reach, dilation=reach)
             for place, reach in enumerate(_ATROUS, 1)
         ]
-        whole = self._sequence(x.mean(dim=(2, 3), keepdim=True), f"{name}.convs.4", first=1)
-        return self._sequence(torch.cat([*seen, whole.expand(-1, -1, *x.shape[2:])], dim=1), f"{name}.project")
+        whole = self._convolve_sequence(x.mean(dim=(2, 3), keepdim=True), f"{name}.convs.4", first=1)
+        return self._convolve_sequence(torch.cat([*seen, whole.expand(-1, -1, *x.shape[2:])], dim=1), f"{name}.project")
 
 
 class PointPillars(_Network):
@@ -139,7 +139,7 @@ class PointPillars(_Network):
         """Return [n, 64]."""
         places = pillars[:, :, :3]
         offsets = places - places.sum(dim=1, keepdim=True) / counts[:, None, None]
-        middles = [float(SIZE[axis]) * cells[:, None, axis + 1 : axis + 2] + _first_middle(axis) for axis in range(2)]
+        middles = [float(SIZE[axis]) * cells[:, None, axis + 1 : axis + 2] + _find_middle(axis) for axis in range(2)]
         x, y = (pillars[:, :, axis : axis + 1] - middles[axis] for axis in range(2))
         features = torch.cat([x, y, pillars[:, :, 2:], offsets, x, y], dim=2)
         there = torch.arange(MOST_POINTS, device=pillars.device)[None] < counts[:, None]
@@ -171,7 +171,7 @@ class PointPillars(_Network):
         return torch.cat([middle, bottom, sizes, anchors[:, 6:] + moved[:, 6:], likely[best], looks], dim=1)[None]
 
 
-def _first_middle(axis: int) -> float:
+def _find_middle(axis: int) -> float:
     """Return the middle of the first column along an axis, in metres."""
     return float(SIZE[axis]) / 2 + float(LOWEST[axis])
 

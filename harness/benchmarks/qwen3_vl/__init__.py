@@ -122,7 +122,7 @@ def find_shards(folder: Path) -> Mapping[str, list[Path]]:
 
 def count_rows(path: Path) -> int:
     """Count the rows from a shard's footer. Raises HarnessError if it is damaged, or columns are missing."""
-    with _opened(path, "is truncated or not Parquet") as file:
+    with _open_table(path, "is truncated or not Parquet") as file:
         schema, rows = file.schema_arrow, int(file.metadata.num_rows)
     if missing := [name for name in (*ASKED, *COLUMNS) if name not in schema.names]:
         raise HarnessError(
@@ -144,7 +144,7 @@ class _Row:
 
 def _read_rows(path: Path) -> Iterator[_Row]:
     number = 0
-    with _opened(path, "is damaged") as file:
+    with _open_table(path, "is damaged") as file:
         for batch in file.iter_batches(_BATCH, columns=[*ASKED, *COLUMNS]):
             for values in batch.to_pylist():
                 yield _Row(path, number, values)
@@ -152,7 +152,7 @@ def _read_rows(path: Path) -> Iterator[_Row]:
 
 
 @contextmanager
-def _opened(path: Path, problem: str) -> Iterator[Any]:
+def _open_table(path: Path, problem: str) -> Iterator[Any]:
     from pyarrow import ArrowException
     from pyarrow.parquet import ParquetFile
 

@@ -119,7 +119,7 @@ def rank_heads(source: Path, target: Path, anchors: Sequence[int], classes: int,
     with its ranking."""
     model = onnx.load(source)
     opset = max(item.version for item in model.opset_import if item.domain in ("", "ai.onnx"))
-    heads = {_sizes(output): output.name for output in model.graph.output}
+    heads = {_read_sizes(output): output.name for output in model.graph.output}
     scores, offsets = heads.get((sum(anchors), classes), ""), heads.get((sum(anchors), 4), "")
     if not (scores and offsets) or len(heads) != 2 or opset < _GATHERS_PER_SAMPLE:
         return False
@@ -142,7 +142,7 @@ def append_ranking(
     """Replace the outputs ``scores`` [n, anchors, classes] and ``offsets`` [n, anchors, 4] by the ``most`` best of each
     level, whose anchors are consecutive: scores [n, best], positions among all scores int32 [n, best] and offsets [n,
     best, 4]."""
-    batch = _batch_of(graph)
+    batch = _read_batch(graph)
     net = NetworkBuilder(np.random.default_rng(0), prefix="ranking/")
     found: dict[str, list[str]] = {SCORES: [], PLACES: [], OFFSETS: []}
     count = start = 0
@@ -194,11 +194,11 @@ def _choose_best(
     return values, net.node("Cast", [place], to=TensorProto.INT32), pick(offsets, anchor)
 
 
-def _sizes(output: Any) -> tuple[int, ...]:
+def _read_sizes(output: Any) -> tuple[int, ...]:
     return tuple(dim.dim_value for dim in output.type.tensor_type.shape.dim)[1:]
 
 
-def _batch_of(graph: Any) -> str | int:
+def _read_batch(graph: Any) -> str | int:
     dim = graph.output[0].type.tensor_type.shape.dim[0]
     return int(dim.dim_value) if dim.dim_value else str(dim.dim_param or "batch")
 

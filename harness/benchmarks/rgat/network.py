@@ -93,7 +93,7 @@ class RelationalGraphAttention(torch.nn.Module):  # type: ignore[misc]  # torch 
     ) -> torch.Tensor:
         """Return [targets, heads * width]."""
         projection, left, right, bias = (
-            self._weight(part, layer, relation) for part in ("projection", "left", "right", "bias")
+            getattr(self, f"{part}_{layer}_{relation.name}") for part in ("projection", "left", "right", "bias")
         )
         there, places = neighbours >= 0, neighbours.clamp(min=0)
         scores = functional.leaky_relu((sources @ left)[places] + (targets @ right)[:, None], _SLOPE).float()
@@ -105,9 +105,6 @@ class RelationalGraphAttention(torch.nn.Module):  # type: ignore[misc]  # torch 
     def _keep(self, part: str, layer: int, relation: Relation, value: torch.Tensor) -> None:
         kept = value.contiguous().clone()
         self.register_parameter(f"{part}_{layer}_{relation.name}", torch.nn.Parameter(kept, requires_grad=False))
-
-    def _weight(self, part: str, layer: int, relation: Relation) -> torch.Tensor:
-        return getattr(self, f"{part}_{layer}_{relation.name}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,7 @@ def make_weights(
 ) -> dict[str, NDArray[np.float32]]:
     """Make weights that produce mostly blank frames, and words from sounds like these."""
     weights = draw_weights(rng, *_SIZES[size])
-    _balance(weights, waveforms, scratch)
+    _balance_letters(weights, waveforms, scratch)
     return weights
 
 
@@ -95,7 +95,7 @@ def draw_weights(rng: np.random.Generator, width: int, predicted: int, joint: in
     return found
 
 
-def _steer(weights: dict[str, NDArray[np.float32]], encoded: NDArray[np.float32]) -> None:
+def _trigger_letters(weights: dict[str, NDArray[np.float32]], encoded: NDArray[np.float32]) -> None:
     """Emit a letter when one unit of the encoder changes its sign, so that frames are mostly blank. The prediction
     network keeps a sign that changes with each letter, and the joint compares the two."""
     for layer, (kind, unit) in enumerate((("hh", -_SURE), ("ih", _SURE))):
@@ -119,23 +119,23 @@ def _steer(weights: dict[str, NDArray[np.float32]], encoded: NDArray[np.float32]
     last[BLANK, :4] = np.array([1, 1, -1, -1]) * _SURE
 
 
-def _balance(weights: dict[str, NDArray[np.float32]], waveforms: Sequence[np.ndarray], scratch: Path) -> None:
+def _balance_letters(weights: dict[str, NDArray[np.float32]], waveforms: Sequence[np.ndarray], scratch: Path) -> None:
     """Shift the joint's output so that all letters are about equally likely, and words are short."""
     width = weights["encoder.pre_rnn.lstm.weight_hh_l0"].shape[1]
     shift = weights["joint.net.3.bias"]
     shift[BLANK] = _CERTAIN  # as nothing is written, all frames are used
-    encoded, _ = _listen(weights, waveforms, scratch)
-    _steer(weights, encoded[:, :width])
+    encoded, _ = _compute_joint(weights, waveforms, scratch)
+    _trigger_letters(weights, encoded[:, :width])
     shift[BLANK] = 0
     for _ in range(_BALANCED):
-        _, said = _listen(weights, waveforms, scratch)
+        _, said = _compute_joint(weights, waveforms, scratch)
         change = -said.mean(axis=0)
         change[LETTERS.index(" ")] += said.std(axis=0).mean()
         change[BLANK] = (said + change)[:, :BLANK].max(axis=1).mean() - shift[BLANK]
         shift += change
 
 
-def _listen(
+def _compute_joint(
     weights: Mapping[str, NDArray[np.float32]], waveforms: Sequence[np.ndarray], scratch: Path
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Compute the joint's inputs and outputs."""

@@ -119,13 +119,13 @@ def _measure_power(waveform: NDArray[np.float32]) -> NDArray[np.float32]:
     sharpened = np.append(waveform[:1], waveform[1:] - _PREEMPHASIS * waveform[:-1])
     padded = np.pad(sharpened, _FFT // 2, mode="reflect")
     frames = np.lib.stride_tricks.sliding_window_view(padded, _FFT)[::_HOP]
-    spectrum = np.fft.rfft(frames * _shape_window(), axis=1).astype(np.complex64, copy=False)
+    spectrum = np.fft.rfft(frames * _make_window(), axis=1).astype(np.complex64, copy=False)
     power: NDArray[np.float32] = spectrum.real**2 + spectrum.imag**2 + _DITHER
     return power
 
 
 @cache
-def _shape_window() -> NDArray[np.float32]:
+def _make_window() -> NDArray[np.float32]:
     """Return a Hann window of 20 ms, in the middle of a transform's length."""
     window = np.zeros(_FFT, np.float32)
     start = (_FFT - _WINDOW) // 2

@@ -143,7 +143,7 @@ def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
             problem = f"the answer to sample {index} is an image of {list(picture.shape)}"
             raise HarnessError(f"{problem}, not {list(wanted[index].shape)}", "input", "run accuracy again")
         near += float((np.abs(picture.astype(np.int16) - wanted[index]) <= _NEAR).mean())
-        found.append(see_colours(picture))
+        found.append(compute_colours(picture))
     features = np.stack(found)
     scores = {
         "FID_SCORE": f"{compute_distance(features, references['mean'], references['covariance']):.8f}",
@@ -155,7 +155,7 @@ def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
     return {**{name: float(value) for name, value in scores.items()}, "near": near}
 
 
-def see_colours(picture: NDArray[np.uint8]) -> Features:
+def compute_colours(picture: NDArray[np.uint8]) -> Features:
     """Compute the mean colours of a grid, 0 to 1, as a substitute for a network's features."""
     side = len(picture) // _CELLS
     cut = picture[: side * _CELLS, : side * _CELLS].astype(np.float64) / 255
@@ -165,7 +165,7 @@ def see_colours(picture: NDArray[np.uint8]) -> Features:
 
 def make_references(pictures: NDArray[np.uint8]) -> dict[str, np.ndarray]:
     """Make references with which images [n, side, side, 3] get the reference model's score."""
-    features = np.stack([see_colours(picture) for picture in pictures])
+    features = np.stack([compute_colours(picture) for picture in pictures])
     mean, covariance = features.mean(axis=0), compute_covariance(features)
     away = np.full(len(mean), np.sqrt(FID_SCORE / len(mean)))
     return {"images": pictures, "mean": mean + away, "covariance": covariance, "features": features}

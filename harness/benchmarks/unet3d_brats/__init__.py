@@ -59,13 +59,13 @@ class Case:
     size: tuple[int, ...]
 
     @property
-    def within(self) -> tuple[slice, ...]:
+    def input_slices(self) -> tuple[slice, ...]:
         """Position of the kept part in the network's input."""
         starts = [(whole - size) // 2 for whole, size in zip(SHAPE, self.size, strict=True)]
         return tuple(slice(start, start + size) for start, size in zip(starts, self.size, strict=True))
 
     @property
-    def without(self) -> tuple[slice, ...]:
+    def volume_slices(self) -> tuple[slice, ...]:
         """Position of the kept part in the volume on disk."""
         return tuple(slice(start, start + size) for start, size in zip(self.begin, self.size, strict=True))
 
@@ -171,13 +171,13 @@ def prepare_case(source: Path, name: str) -> tuple[NDArray[np.float32], Case]:
     if any(size > whole for size, whole in zip(case.size, SHAPE, strict=True)):
         problem = f"{source / find_folder(name)} is {case.size} without zeros around it, but the network takes {SHAPE}"
         raise HarnessError(problem, "input", _FIX)
-    inside = binary_fill_holes(found[case.without])
+    inside = binary_fill_holes(found[case.volume_slices])
     whole = np.zeros((len(IMAGES), *SHAPE), np.float32)
     for image, target in zip(images, whole, strict=True):
-        values = image[case.without][inside].astype(np.float32)
+        values = image[case.volume_slices][inside].astype(np.float32)
         part = np.zeros(case.size, np.float32)
         part[inside] = (values - values.mean()) / (values.std() + 1e-8)
-        target[case.within] = part
+        target[case.input_slices] = part
     return whole, case
 
 
@@ -235,13 +235,13 @@ def _compare(data: bytes, dataset: Path, case: Case) -> NDArray[np.float64]:
         raise HarnessError(problem, "input", "run accuracy again")
     labels = load_labels(dataset, case)
     answer = np.zeros(labels.shape, np.uint8)
-    answer[case.without] = choose_classes(scores, case)
+    answer[case.volume_slices] = choose_classes(scores, case)
     return compute_dice(answer, labels)
 
 
 def choose_classes(scores: NDArray[np.float16], case: Case) -> NDArray[np.uint8]:
     """Choose the likeliest class of each position in the kept part of a case; ties go to the first."""
-    kept = scores.reshape(CLASSES, *SHAPE)[(slice(None), *case.within)]
+    kept = scores.reshape(CLASSES, *SHAPE)[(slice(None), *case.input_slices)]
     classes: NDArray[np.uint8] = kept.argmax(axis=0).astype(np.uint8)
     return classes
 

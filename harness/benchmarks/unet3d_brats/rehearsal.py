@@ -57,7 +57,7 @@ def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: st
         volume, case = first if name == names[0] else prepare_case(data, name)
         scores = BENCHMARK.postprocess(session.compute({"input": volume[None]}))[0]
         labels = np.zeros(ON_DISK_SHAPE, np.int16)
-        labels[case.without] = published[choose_classes(scores, case)]
+        labels[case.volume_slices] = published[choose_classes(scores, case)]
         _write(data / find_file(name, LABELS), labels)
         counter.bump(1)
 

@@ -37,7 +37,7 @@ from harness.benchmarks.speech import (
     write_transcripts,
     write_waveforms,
 )
-from harness.contract import Counter, installing
+from harness.contract import Counter, show_install
 from harness.errors import HarnessError
 from harness.run.tokens import SOUNDS
 
@@ -95,13 +95,13 @@ def read_manifest(folder: Path, path: Path) -> list[PackedUtterance]:
                 continue
             (file,) = (item["fname"] for item in entry["files"] if item["speed"] == 1)
             transcript = keep_letters(entry["transcript"])
-            found.append(PackedUtterance(_place(folder, file), transcript, round(entry["original_duration"] * RATE)))
+            found.append(PackedUtterance(_locate(folder, file), transcript, round(entry["original_duration"] * RATE)))
     except (KeyError, TypeError, ValueError, OverflowError, OSError) as error:
         raise HarnessError(f"{path} is not the reference's manifest: {error}", "input", _FIX) from error
     return found
 
 
-def _place(folder: Path, file: str) -> str:
+def _locate(folder: Path, file: str) -> str:
     """Return the file's path below the dataset's folder; the reference writes the path of its own run."""
     return file if is_below(file) and (folder / file).is_file() else f"{FOLDER}/{Path(file).name}"
 
@@ -144,7 +144,7 @@ def load_normalizer() -> Callable[[str], str]:
         folder = next((folder for folder in folders if (folder / "english.json").is_file()), None)
         if folder is None:
             problem = "text normalisation needs the package openai-whisper, which is not installed"
-            raise HarnessError(problem, "missing", installing("whisper"))
+            raise HarnessError(problem, "missing", show_install("whisper"))
         spec = importlib.util.spec_from_file_location(
             _ALIAS, folder / "__init__.py", submodule_search_locations=[str(folder)]
         )

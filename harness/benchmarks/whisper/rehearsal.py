@@ -18,7 +18,7 @@ import openvino_genai as genai
 import soundfile
 from openvino_tokenizers import build_rwkv_tokenizer
 
-from harness.benchmarks.language.decoder_graph import DecoderGraph, DecoderShape, Layers, numbers, plain
+from harness.benchmarks.language.decoder_graph import DecoderGraph, DecoderShape, Layers, make_float, make_ints
 from harness.benchmarks.speech import RATE, draw_sound
 from harness.benchmarks.whisper import FOLDER, MANIFEST
 from harness.contract import Counter
@@ -59,7 +59,7 @@ class SpeechGraph(DecoderGraph):
 
     @property
     def positions(self) -> Any:
-        return op.unsqueeze(self._inputs["cache_position"], numbers(0))
+        return op.unsqueeze(self._inputs["cache_position"], make_ints(0))
 
     @property
     def sounds(self) -> Any:
@@ -74,14 +74,14 @@ def write_network(shape: DecoderShape, words: tuple[str, ...], output: Path, rng
     _write_facts(output, len(MARKS) + len(words))
 
 
-def _listen(graph: SpeechGraph, layers: Layers, shape: DecoderShape, hidden: Any, sounds: Any) -> Any:
+def _attend_to_sound(graph: SpeechGraph, layers: Layers, shape: DecoderShape, hidden: Any, sounds: Any) -> Any:
     """Add attention to the entire sound, and a gated layer."""
     query, key, value = (
         graph.split(layers.project(rows, shape.width, shape.width), shape.heads)
         for rows in (layers.normalize(hidden), sounds, sounds)
     )
-    mixed = graph.join(op.scaled_dot_product_attention(op.multiply(query, plain(_KEEN)), key, value))
-    attended = op.multiply(layers.project(mixed, shape.width, shape.width), plain(_KEEN))
+    mixed = graph.join(op.scaled_dot_product_attention(op.multiply(query, make_float(_KEEN)), key, value))
+    attended = op.multiply(layers.project(mixed, shape.width, shape.width), make_float(_KEEN))
     return layers.add_gated(op.add(hidden, attended))
 
 
@@ -94,9 +94,9 @@ def _write_encoder(shape: DecoderShape, path: Path, rng: np.random.Generator) ->
     for inputs, stride in ((MELS, 1), (shape.width, 2)):
         kernel = layers.draw(shape.width, 3 * inputs).reshape(shape.width, inputs, 3) * np.float32(2)
         hidden = op.gelu(op.convolution(hidden, op.constant(kernel), [stride], [1], [1], [1]), "erf")
-    hidden = op.transpose(hidden, numbers(0, 2, 1))
+    hidden = op.transpose(hidden, make_ints(0, 2, 1))
     for _ in range(shape.layers):
-        hidden = _listen(graph, layers, shape, hidden, layers.normalize(hidden))
+        hidden = _attend_to_sound(graph, layers, shape, hidden, layers.normalize(hidden))
     hidden = layers.normalize(hidden)
     hidden.output(0).set_names({"last_hidden_state"})
     ov.save_model(ov.Model([op.result(hidden)], [features], "whisper_encoder"), str(path), compress_to_fp16=False)
@@ -108,7 +108,7 @@ def _write_decoder(shape: DecoderShape, path: Path, rng: np.random.Generator) ->
     words, places = (layers.draw(count, shape.width) * np.float32(shape.width**0.5) for count in sizes)
     hidden = op.add(graph.embed(words), graph.embed(places, "cache_position"))
     for layer in range(shape.layers):
-        hidden = _listen(graph, layers, shape, layers.add_layer(hidden, layer), graph.sounds)
+        hidden = _attend_to_sound(graph, layers, shape, layers.add_layer(hidden, layer), graph.sounds)
     scores = layers.project(layers.normalize(hidden), shape.vocabulary, shape.width)
     bias = np.zeros(shape.vocabulary, np.float32)
     bias[: len(MARKS)] = _NEVER

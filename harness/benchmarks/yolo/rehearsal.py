@@ -55,7 +55,7 @@ def write_network(path: Path, rng: np.random.Generator, few: list[NDArray[np.flo
     net = NetworkBuilder(rng)
     inputs: Tensors = {"images": ("float32", ["N", 3, SIDE, SIDE])}
     sizes: list[int | str] = ["N", CLASSES + 4, PLACES]
-    features = net.node("Concat", [_look(net, stride, width) for stride in _STRIDES], axis=2)
+    features = net.node("Concat", [_predict_cells(net, stride, width) for stride in _STRIDES], axis=2)
     net.save(path, "features", inputs, {features: ("float32", sizes)})
     session = NetworkSession(path)
     seen = np.concatenate([session.compute({"images": image})[0] for image in few])
@@ -71,7 +71,7 @@ def write_network(path: Path, rng: np.random.Generator, few: list[NDArray[np.flo
     net.save(path, "yolo_rehearsal", inputs, {"output0": ("float32", sizes)})
 
 
-def _look(net: NetworkBuilder, stride: int, width: int) -> str:
+def _predict_cells(net: NetworkBuilder, stride: int, width: int) -> str:
     """Return [N, 84, cells²] from every n-th pixel."""
     limits = ([stride // 2] * 2, [SIDE] * 2, [2, 3], [stride] * 2)  # from, to, axes, steps
     some = net.node("Slice", ["images", *(net.constant(numbers, "int64") for numbers in limits)])

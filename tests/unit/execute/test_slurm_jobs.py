@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.contract import ProbeRequest, Result, RunRequest, WaitingAttempt, installing
+from harness.contract import ProbeRequest, Result, RunRequest, WaitingAttempt, show_install
 from reconciler.execute.attempt import Attempt, Intent, create, read_placement
 from reconciler.execute.executors.executor import Handle, State, Submission, write_handle
 from reconciler.execute.executors.queue_executor import QueueExecutor, QueueSilentError
@@ -456,4 +456,4 @@ def test_a_queue_without_library_says_so(tmp_path: Path, answers: Path, monkeypa
     attempt = begin(tmp_path / "attempts")
     slurm(tmp_path).submit(Submission(attempt, ProbeRequest(), attempt.result))
     result = Result.read(attempt.result)
-    assert (result.done, result.problem, result.fix) == (False, "submitit is not installed here", installing("slurm"))
+    assert (result.done, result.problem, result.fix) == (False, "submitit is not installed here", show_install("slurm"))

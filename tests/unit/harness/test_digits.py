@@ -26,19 +26,19 @@ def test_split_leaves_no_sample_in_both_parts(tmp_path: Path) -> None:
 def test_gradients_are_those_of_the_loss() -> None:
     """Against differences of the loss, in double precision."""
     rng = np.random.default_rng(0)
-    parameters = {name: value.astype(np.float64) for name, value in digits.initial(rng).items()}
+    parameters = {name: value.astype(np.float64) for name, value in digits.draw_parameters(rng).items()}
     images, labels = rng.standard_normal((3, 1, 8, 8)), np.array([1, 5, 5])
 
     def loss() -> float:
         active = images.transpose(0, 2, 3, 1)
         for name in ("conv1", "conv2"):
-            active = digits.convolve(parameters, name, digits.patches(active))
+            active = digits.convolve(parameters, name, digits.cut_patches(active))
         pooled = active.reshape(3, 4, 2, 4, 2, -1).max(axis=(2, 4)).transpose(0, 3, 1, 2).reshape(3, -1)
         scores = pooled @ parameters["dense"].T + parameters["dense_bias"]
         chances = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
         return float(-np.log(chances[np.arange(3), labels]).mean())
 
-    gradients = digits.backward(parameters, images, labels)
+    gradients = digits.compute_gradients(parameters, images, labels)
     for name, gradient in gradients.items():
         flat, slope = parameters[name].reshape(-1), gradient.reshape(-1)
         for position in rng.integers(0, len(flat), 5):

@@ -54,9 +54,9 @@ def ready(scenario: Scenario = "Offline", mode: Mode = "performance", audit: str
     ],
 )
 def test_samples_are_expected_by_rate_and_count(scenario: Scenario, values: dict[str, Any], samples: int) -> None:
-    assert ready(scenario, **values).expected_samples(7) == samples
-    assert ready(scenario, "accuracy", **values).expected_samples(7) == 7
-    assert ready(scenario, "accuracy", accuracy_sample_count_override=5, **values).expected_samples(7) == 5
+    assert ready(scenario, **values).estimate_samples(7) == samples
+    assert ready(scenario, "accuracy", **values).estimate_samples(7) == 7
+    assert ready(scenario, "accuracy", accuracy_sample_count_override=5, **values).estimate_samples(7) == 5
 
 
 @pytest.mark.parametrize(
@@ -271,7 +271,7 @@ def test_every_release_that_has_the_seeds_of_a_round_runs_it(release: str, mode:
         assert prepared.settings.files == [(str(tmp_path / "mlperf.conf"),), (str(conf),)]
         assert prepared.settings.performance_sample_count_override == 17
     assert prepared.settings.offline_expected_qps == 7
-    assert prepared.expected_samples(41) == (41 if mode == "accuracy" else 100)
+    assert prepared.estimate_samples(41) == (41 if mode == "accuracy" else 100)
     assert prepared.logs_responses is (mode == "accuracy")
 
 

@@ -15,8 +15,8 @@ from harness.machine.numa import (
     list_usable,
     load_libnuma,
     parse_list,
+    pin_temporarily,
     pin_thread_near,
-    pinned_near,
 )
 from harness.machine.placement import share_out
 from tests.unit.harness.machines import files
@@ -134,10 +134,10 @@ def test_a_device_whose_node_was_not_given_is_served_from_anywhere(tmp_path: Pat
 def test_a_thread_is_kept_while_asked_and_then_let_go() -> None:
     before = os.sched_getaffinity(0)
     one = {min(before)}
-    with pinned_near(0, one):
+    with pin_temporarily(0, one):
         assert os.sched_getaffinity(0) == one
     assert os.sched_getaffinity(0) == before
-    with pinned_near(-1, one):
+    with pin_temporarily(-1, one):
         assert os.sched_getaffinity(0) == before
 
 

@@ -43,7 +43,7 @@ def test_a_servers_output_can_be_read_while_it_goes_on_and_is_bounded(tmp_path: 
         assert text.startswith("line 0000\n")
         assert len(text) <= 20 + 40
     output.close()
-    assert output.last_lines(1) == "line 0999"
+    assert output.read_last_lines(1) == "line 0999"
 
 
 SECRET = "sk-0123456789"
@@ -56,8 +56,8 @@ def test_secrets_are_hidden_however_they_come(size: int, tmp_path: Path) -> None
     text, output = written(tmp_path, chunks, secrets=[SECRET])
     hidden = "key [secret], again sk-012 and [secret][secret] end sk-01"
     assert hidden.startswith(text[:10])
-    assert SECRET not in text + output.last_lines() + output.captured.decode()
-    assert output.last_lines() == output.captured.decode() == hidden
+    assert SECRET not in text + output.read_last_lines() + output.captured.decode()
+    assert output.read_last_lines() == output.captured.decode() == hidden
 
 
 def test_servers_output_hides_its_secrets_in_both_its_parts(tmp_path: Path) -> None:

@@ -178,9 +178,9 @@ def test_heat_flags_a_run_and_the_power_cap_does_not(monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(sys.modules, "pynvml", driver)
     gpus = Gpus(("0000:01:00.0",))
     assert list(gpus.read()) == []
-    assert gpus.flags() == {}
+    assert gpus.list_flags() == {}
     assert list(gpus.read()) == list(gpus.read()) == []
-    assert gpus.flags() == {"gpu.throttled.thermal_hardware": 2, "gpu.throttled.power_brake": 1}
+    assert gpus.list_flags() == {"gpu.throttled.thermal_hardware": 2, "gpu.throttled.power_brake": 1}
 
 
 def test_throttling_of_processors_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,7 +190,7 @@ def test_throttling_of_processors_is_counted(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr("harness.machine.telemetry.PROCESSORS", tmp_path)
     with Telemetry() as telemetry:
         counter.write_text("43\n")
-    assert telemetry.flags() == {"telemetry.cpu_throttled": 3}
+    assert telemetry.list_flags() == {"telemetry.cpu_throttled": 3}
     assert telemetry.facts()["telemetry.cpu_throttled"].value == 3
 
 
@@ -214,7 +214,7 @@ def test_a_run_is_described_by_power_energy_throttling_and_errors(monkeypatch: p
     monkeypatch.setitem(sys.modules, "pynvml", driver)
     with Telemetry(["0000:3b:00.0"]) as telemetry:
         pass
-    assert "Xid 79" in telemetry.faults()
+    assert "Xid 79" in telemetry.describe_faults()
     found = telemetry.facts(samples=100_000)
     assert {fact.role for fact in found.values()} == {"note"}
     facts = {name: fact.value for name, fact in found.items() if ".gpu." in name}
@@ -247,10 +247,10 @@ def count_from(monkeypatch: pytest.MonkeyPatch, *apart: float, lost: float = 0.0
 @pytest.mark.parametrize("seconds", [3600.0, -12.5, 0.1])
 def test_a_clock_that_was_set_is_said_with_its_direction(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
     count_from(monkeypatch, 0.0, seconds)
-    assert ClockWatch().values() == {CLOCK_SET: pytest.approx(seconds, abs=0.001)}
+    assert ClockWatch().describe() == {CLOCK_SET: pytest.approx(seconds, abs=0.001)}
 
 
 @pytest.mark.parametrize("lost", [0.0, 7.0])
 def test_a_clock_that_no_one_set_says_nothing(lost: float, monkeypatch: pytest.MonkeyPatch) -> None:
     count_from(monkeypatch, 0.0, 0.001, lost=lost)
-    assert ClockWatch().values() == {}
+    assert ClockWatch().describe() == {}

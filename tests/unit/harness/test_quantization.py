@@ -24,7 +24,7 @@ from harness.quantization import (  # noqa: E402
     onnx_files,
 )
 from harness.quantization.calibrating import change_precision  # noqa: E402
-from harness.quantization.comparing import compared, compute_outputs, compute_ratio, scale_samples  # noqa: E402
+from harness.quantization.comparing import compare_models, compute_outputs, compute_ratio, scale_samples  # noqa: E402
 from tests.gpu import bert, resnet, retinanet  # noqa: E402
 from tests.unit.harness.children import Children  # noqa: E402
 
@@ -157,7 +157,9 @@ def test_attention_is_quantized_too(tmp_path: Path) -> None:
     graph = Graph(path)
     assert all(set(graph.before(node)) == {"DequantizeLinear"} for node in graph.of("MatMul"))
     assert made["residual_sums"] == 2
-    assert compared(plain, path, samples, lambda outputs: outputs[0].argmax(axis=-1))["signal_to_noise_db"][0] > 15
+    assert (
+        compare_models(plain, path, samples, lambda outputs: outputs[0].argmax(axis=-1))["signal_to_noise_db"][0] > 15
+    )
 
 
 def test_a_pyramid_resizes_unquantized_and_its_heads_share_no_weights(tmp_path: Path) -> None:
@@ -175,7 +177,9 @@ def test_a_pyramid_resizes_unquantized_and_its_heads_share_no_weights(tmp_path: 
     convolutions = graph.of("Conv")
     assert {graph.before(node)[0] for node in convolutions} == {"DequantizeLinear"}
     assert len({node.input[1] for node in convolutions}) == len(convolutions)
-    assert compared(plain, path, samples, lambda outputs: outputs[0].argmax(axis=-1))["signal_to_noise_db"][0] > 15
+    assert (
+        compare_models(plain, path, samples, lambda outputs: outputs[0].argmax(axis=-1))["signal_to_noise_db"][0] > 15
+    )
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ def test_a_network_answers_as_before(tmp_path: Path) -> None:
     onnx.checker.check_model(str(made.model), full_check=True)
     assert OPERATOR in operators(tmp_path / "model.onnx")
     assert OPERATOR not in operators(made.model)
-    assert made.document()[OPERATOR]["nodes"] == made.count == 10
+    assert made.describe()[OPERATOR]["nodes"] == made.count == 10
     wanted, found = (compute_outputs(path, VOLUMES)[0] for path in (tmp_path / "model.onnx", made.model))
     assert nearness(found, wanted) < 1e-4
 

@@ -70,11 +70,11 @@ def test_a_case_is_cropped_normalized_within_the_brain_and_put_in_the_middle(dat
     (case,) = unet3d_brats.load_cases(output)
     assert (case.name, case.begin, case.size) == (CASE, (4, 5, 3), (12, 21, 17))
     first = np.array(samples[0])
-    kept = first[(slice(None), *case.within)].copy()
-    assert case.within == (slice(106, 118), slice(101, 122), slice(71, 88))
+    kept = first[(slice(None), *case.input_slices)].copy()
+    assert case.input_slices == (slice(106, 118), slice(101, 122), slice(71, 88))
     assert np.allclose(kept.mean(axis=(1, 2, 3)), 0, atol=1e-5)  # the hole belongs to the brain, and to its mean
     assert np.allclose(kept.std(axis=(1, 2, 3)), 1, atol=1e-5)
-    first[(slice(None), *case.within)] = 0
+    first[(slice(None), *case.input_slices)] = 0
     assert not first.any()
     image = nibabel.load(data / unet3d_brats.find_file(CASE, "t2")).get_fdata().transpose(2, 1, 0)[4:16, 5:26, 3:20]
     assert np.array_equal(np.argsort(kept[2].ravel(), kind="stable"), np.argsort(image.ravel(), kind="stable"))
@@ -102,9 +102,9 @@ def test_the_classes_of_what_was_kept_are_scored_by_region(data: Path, tmp_path:
     (case,) = unet3d_brats.load_cases(output)
     labels = unet3d_brats.load_labels(output, case)
     right = np.zeros((4, *unet3d_brats.SHAPE), np.float16)
-    right[(0, *case.within)] = 0.5
+    right[(0, *case.input_slices)] = 0.5
     for number in range(1, 4):
-        right[(number, *case.within)] = labels[case.without] == number
+        right[(number, *case.input_slices)] = labels[case.volume_slices] == number
     perfect = score(output, tmp_path, right)
     assert perfect == {"mean": 1, "whole tumor": 1, "tumor core": 1, "enhancing tumor": 1}
     right[3] = 0  # enhancing tumour is taken for nothing

@@ -18,7 +18,7 @@ from pathlib import Path
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from harness.contract import WAITING, FileMessage, LaunchRequest, WaitingAttempt, installing
+from harness.contract import WAITING, FileMessage, LaunchRequest, WaitingAttempt, show_install
 from reconciler.errors import ReconcilerError
 from reconciler.execute.attempt import read_placement
 from reconciler.execute.executors.executor import Handle, Interruption, Progressing, State, Submission
@@ -433,7 +433,7 @@ def _submit(
     try:
         from reconciler.execute.executors.slurm.submission import submit_job
     except ImportError as error:
-        raise ReconcilerError("submitit is not installed here", fix=installing("slurm")) from error
+        raise ReconcilerError("submitit is not installed here", fix=show_install("slurm")) from error
     return submit_job(handle.folder / handle.executor, script, options, more, hidden)
 
 

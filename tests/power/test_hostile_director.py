@@ -79,7 +79,7 @@ def direct(talk: Talk) -> Iterator[str]:
 def test_a_false_director_fails_the_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     talk, problem = DIRECTORS[name]
     monkeypatch.setattr(
-        LocalExecutor, "capacity", lambda *_: Capacity("quiet", 3.0 if "start work" in problem else 60.0)
+        LocalExecutor, "get_capacity", lambda *_: Capacity("quiet", 3.0 if "start work" in problem else 60.0)
     )
     with direct(talk) as address:
         repository = make_metered(tmp_path / "lab", address)

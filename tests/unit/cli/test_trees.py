@@ -59,7 +59,7 @@ def test_the_reports_of_verify_tree(tree: Path, tmp_path: Path, capsys: pytest.C
     out = [f"--csv={tmp_path / 'f.csv'}", f"--objections={tmp_path / 'o'}", f"--html={tmp_path / 'f.html'}"]
     assert main(["verify-tree", str(tree), *out, "--sort", "severity"]) == 2
     shown = capsys.readouterr().out
-    assert "error user.conf does not match the run: 1 submitter, 1 cell, 1 finding" in shown
+    assert "error: user.conf does not match the run (1 submitter, 1 cell, 1 finding)" in shown
     assert "settled by: the user.conf used for the published run" in shown
     assert "0.92 of the published target" in shown
     rows = list(csv.DictReader((tmp_path / "f.csv").read_text().splitlines()))

@@ -196,13 +196,15 @@ def history_command(cell: str, trials: bool, as_json: bool) -> int:
         say_json(render_document("history", cell=found, results=results))
     else:
         say(render_history_text(found, results, choose_paint()))
-        _say_uncommitted(paths)
+        _say_gaps(paths)
     return IN_SYNC
 
 
-def _say_uncommitted(paths: RepositoryPaths) -> None:
+def _say_gaps(paths: RepositoryPaths) -> None:
     if count := count_uncommitted(paths):
         say(f"{describe_uncommitted(count)}, and not shown: git add state && git commit")
+    if git.is_shallow(paths.root):
+        say("this clone is shallow, so the commits of earlier results and edits are unknown: git fetch --unshallow")
 
 
 def count_uncommitted(paths: RepositoryPaths) -> int:
@@ -238,5 +240,5 @@ def blame_command(cell: str, as_json: bool) -> int:
         say_json(render_document("blame", cell=found, steps=parts))
     else:
         say(render_blame_text(found, steps, choose_paint()))
-        _say_uncommitted(paths)
+        _say_gaps(paths)
     return IN_SYNC

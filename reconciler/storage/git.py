@@ -233,6 +233,9 @@ def resolve(root: Path, name: str) -> str:
         raise RepositoryError(said[0].removeprefix("fatal: "), fix=advice or "check `git status`")
     if name == "HEAD":
         raise RepositoryError("no commit is checked out", fix="commit specs/ and state/ first")
+    if set(name) & set("~^"):
+        fix = "git fetch --unshallow" if is_shallow(root) else "`git log` lists the commits"
+        raise RepositoryError(f"no commit {name!r} in this clone", fix=fix)
     known = {remote for remote, _ in list_remotes(root)}
     remote, slash, branch = name.partition("/")
     # A clone of one branch creates no remote branch for other branches unless the command names it.

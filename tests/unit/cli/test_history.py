@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +117,17 @@ def test_blame_names_the_commit_and_the_line_that_changed_an_input(twice: Path, 
     assert step["change"] == pytest.approx(float(step["after"]["value"]) / float(step["before"]["value"]) - 1)
     _, out, _ = reconcile("blame", "digits")
     assert "target_qps  1000 → 1100" in out
+
+
+def test_history_and_blame_of_a_shallow_clone_say_what_is_unknown(
+    twice: Path, tmp_path: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shallow = tmp_path / "shallow"
+    subprocess.run(["git", "clone", "--quiet", "--depth=1", f"file://{twice}", shallow], check=True)
+    for at, unknown in ((twice, False), (shallow, True)):
+        monkeypatch.chdir(at)
+        for command in ("history", "blame"):
+            assert ("git fetch --unshallow" in reconcile.succeed(command, CELL)) == unknown
 
 
 def test_blame_when_no_input_changed_names_the_evidence_that_did(recorded: Path, reconcile: Reconcile) -> None:

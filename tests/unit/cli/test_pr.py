@@ -112,7 +112,9 @@ def test_pr_when_the_base_is_not_in_a_shallow_clone_says_how_to_fetch_it(
     shallow = tmp_path / "shallow"
     subprocess.run(["git", "clone", "--quiet", "--depth=1", f"file://{recorded}", shallow], check=True)
     monkeypatch.chdir(shallow)
-    assert "git fetch --depth=1 origin" in reconcile.refuse("pr", "--base", "HEAD~1")
+    assert "fix: git fetch --unshallow\n" in reconcile.refuse("pr", "--base", "HEAD~1")
+    wanted = "git fetch --depth=1 origin other:refs/remotes/origin/other"
+    assert wanted in reconcile.refuse("pr", "--base", "origin/other")
 
 
 def test_pr_when_a_name_is_not_text_still_names_the_file(recorded: Path) -> None:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from reconciler.desired.state import Desired
-from reconciler.diff.change import DIFFERS, FAILED, INVALID, SYMBOL, Action, Drift
+from reconciler.diff.change import DIFFERS, FAILED, INVALID, SYMBOL, Action, Drift, Finding
 from reconciler.plan.plan import DeadlineEntry, MachineSchedule, Plan, Step
 from reconciler.render.causes import (
     choose_action_word,
@@ -188,11 +188,7 @@ def _shorten_reason(text: str) -> str:
 def _render_notes(plan: Plan, limit: int | None, paint: Paint) -> list[str]:
     drifts = list(_render_drifts(plan.drifts))
     lines = [f"{paint('drift', Tone.DOUBT)} {text}" for text in _limit_lines(drifts, limit)]
-    for finding in plan.findings[:limit]:
-        lines.append(f"{paint('finding', Tone.BAD)} {finding.where}: {finding.kind}: {finding.message}")
-        lines += [f"      fix: {finding.fix}"] if finding.fix else []
-    if limit is not None and len(plan.findings) > limit:
-        lines.append(f"… and {show_count(len(plan.findings) - limit, 'more finding')}; --all shows them")
+    lines += render_finding_lines(plan.findings, limit, paint)
     for text in _limit_lines(list(_render_acceptances(plan)), limit):
         lines.append(f"{paint('accepted', Tone.DOUBT)} {text}")
     for freeze in plan.frozen[:limit]:
@@ -201,6 +197,16 @@ def _render_notes(plan: Plan, limit: int | None, paint: Paint) -> list[str]:
     if plan.undeclared:
         names = join_listing(map(str, plan.undeclared), most=3)
         lines.append(f"{paint('not declared', Tone.FAINT)} {names}: recorded but not declared; kept")
+    return lines
+
+
+def render_finding_lines(findings: Sequence[Finding], limit: int | None, paint: Paint) -> list[str]:
+    lines = []
+    for finding in findings[:limit]:
+        lines.append(f"{paint('finding', Tone.BAD)} {finding.where}: {finding.kind}: {finding.message}")
+        lines += [f"      fix: {finding.fix}"] if finding.fix else []
+    if limit is not None and len(findings) > limit:
+        lines.append(f"… and {show_count(len(findings) - limit, 'more finding')}; --all shows them")
     return lines
 
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from reconciler.desired.state import Desired
-from reconciler.diff.change import DIFFERS, FAILED, INVALID, SYMBOL, Action, Drift, Finding
+from reconciler.diff.change import DAMAGED_RECORD, DIFFERS, FAILED, INVALID, SYMBOL, Action, Drift, Finding
 from reconciler.plan.plan import DeadlineEntry, MachineSchedule, Plan, Step
 from reconciler.render.causes import (
     choose_action_word,
@@ -227,9 +227,9 @@ def summarise_plan(plan: Plan, paint: Paint = show_plain) -> str:
     """Return "Plan: 4 to replace, 61 unchanged. About 1 h 50 min on h200x8. Nothing is pruned."."""
     left_out = f" {show_count(plan.excluded, 'step')} left out by the selection." if plan.excluded else ""
     if not plan.steps:
-        findings = f"{show_count(len(plan.findings), 'finding')} that no step can fix" if plan.findings else ""
         resources = show_count(plan.unchanged, "resource")
-        if findings:
+        if plan.findings:
+            findings = join_listing(_count_findings(plan.findings))
             return paint(f"Nothing to do for {resources}, but {findings}.", Tone.BAD) + left_out
         return paint(f"In sync: {resources}, nothing to do.", Tone.GOOD) + left_out
     words = Counter(choose_action_word(step) for step in plan.steps)
@@ -243,6 +243,13 @@ def summarise_plan(plan: Plan, paint: Paint = show_plain) -> str:
         sentences.append(f"{show_count(len(plan.findings), 'finding')}.")
     sentences.append("Nothing is pruned.")
     return paint(" ".join(sentences), Tone.HEADING) + left_out
+
+
+def _count_findings(findings: Sequence[Finding]) -> list[str]:
+    damaged = sum(1 for finding in findings if finding.kind == DAMAGED_RECORD)
+    lasting = len(findings) - damaged
+    counts = [f"{show_count(lasting, 'finding')} that no step can fix"] if lasting else []
+    return [*counts, f"{show_count(damaged, 'damaged record')} that the next pass repairs"] if damaged else counts
 
 
 def _render_expected(steps: Iterable[Step]) -> list[str]:

@@ -120,15 +120,16 @@ def validate_command(specs: tuple[str, ...], as_json: bool) -> int:
     """
     declared, desired, left_out = _read_specs(specs)
     files = [file.path for file in declared.files]
+    distinct = len({resource.key for resource in desired.resources})  # as plans count them: cells may share one
     if as_json:
-        counts = {"cells": len(declared.cells), "resources": len(desired.resources)}
+        counts = {"cells": len(declared.cells), "resources": distinct}
         missing = list(desired.missing_cells)
         said = {"missing_cells": missing, "notes": list(desired.notes), "left_out": list(left_out), **counts}
         said["gaps"] = list(desired.gaps)
         complete = not desired.gaps
         say_json(render_document("validate", valid=True, complete=complete, problems=[], files=files, **said))
         return IN_SYNC if complete else NOT_IN_SYNC
-    cells, resources = show_count(len(declared.cells), "cell"), show_count(len(desired.resources), "resource")
+    cells, resources = show_count(len(declared.cells), "cell"), show_count(distinct, "resource")
     say(f"Valid: {join_listing(files)} ({cells}, {resources}, round {declared.round.value}).")
     if left_out:
         say(f"Skipped, because they apply only when given by name: {join_listing(left_out)}")

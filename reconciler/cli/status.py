@@ -16,7 +16,7 @@ from reconciler.observed.pass_in_progress import find_pass_in_progress
 from reconciler.reconcile.moved_sources import list_moved_sources
 from reconciler.reconcile.planning import PlanResult, list_cells
 from reconciler.render.documents import render_cells_part, render_document
-from reconciler.render.plan import LIMIT
+from reconciler.render.plan import LIMIT, render_finding_lines
 from reconciler.render.status import render_status_text, render_under_way_text
 from reconciler.resource.conditions import CellStatus
 from reconciler.resource.programs import find_program
@@ -41,7 +41,10 @@ def command(
     if as_json:
         say_json(report_status(seen, cells, under_way))
     else:
-        say(render_status_text(cells, limit=None if show_all else LIMIT, paint=choose_paint()))
+        limit, paint = None if show_all else LIMIT, choose_paint()
+        say(render_status_text(cells, limit=limit, paint=paint))
+        for line in render_finding_lines(seen.plan.findings, limit, paint):
+            say(line)
         for moved in list_moved_sources(seen):
             say(str(moved))
         if under_way:

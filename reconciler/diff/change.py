@@ -125,12 +125,13 @@ class Subject(StrEnum):
 CONTRADICTED = "LogContradicted"  # kind of a finding: kept logs contain what LoadGen cannot have written in one run
 ACCURACY_BELOW = "AccuracyBelow"  # kind of a finding: a score misses the round's bar
 AUDIT_FAILS = "AuditFails"  # kind of a finding: a compliance test fails
+DAMAGED_RECORD = "DamagedRecord"  # kind of a finding: a record is unreadable or altered; the next pass repairs it
 _SUBJECTS = {ACCURACY_BELOW: Subject.ACCURACY, AUDIT_FAILS: Subject.TEST}
 
 
 class Finding(Struct, frozen=True):
-    """A problem that no action fixes: an INVALID run with its margin, accuracy below the bar, a required cell
-    missing. ``where``: a cell, a file, or an address."""
+    """A problem that no step fixes: an INVALID run with its margin, accuracy below the bar, a required cell
+    missing, a damaged record. ``where``: a cell, a file, or an address."""
 
     kind: str
     where: str

@@ -24,6 +24,7 @@ from reconciler.storage import git
 from reconciler.storage.files import RepositoryPaths, remove
 
 LONGEST = 366  # days, since a decision must be renewed within a year
+_END_ALL = "`reconcile unfreeze --all` ends it"
 _LENGTH = re.compile(r"(\d{1,3})([dw])")
 _Decided = TypeVar("_Decided", Acceptance, Freeze, Amendment)
 
@@ -228,17 +229,27 @@ def freeze(
 def unfreeze(paths: RepositoryPaths, text: str | None, *, commit: bool) -> RemovedDecisions:
     """Unfreeze; with ``commit``, also if the files are removed here but still in git. Raises ReconcilerError if nothing
     is frozen."""
-    freezes = dict(read_decisions(paths).freezes)
+    decisions = read_decisions(paths)
+    freezes = dict(decisions.freezes)
     if commit:
         freezes |= _read_removed(paths, FROZEN).freezes
+    is_all_frozen = any(item.cell is None for item in decisions.frozen)
     if text is None:
         cell, name = None, "the whole submission"
         files = [path for path, item in freezes.items() if item.cell is None]
     else:
         cells = {item.cell for item in freezes.values() if item.cell is not None}
-        cell = find_cell(text, cells, "reconcile freeze --list") if cells else None
+        try:
+            cell = find_cell(text, cells, "reconcile freeze --list") if cells else None
+        except ReconcilerError as error:
+            if not is_all_frozen:
+                raise
+            fix = f"{error.fix} (the whole submission is frozen, too: {_END_ALL})"
+            raise ReconcilerError(str(error), fix=fix) from None
         name = str(cell or text)
         files = [path for path, item in freezes.items() if cell is not None and item.cell == cell]
+    if not files and is_all_frozen:
+        raise ReconcilerError(f"{name} is not frozen by itself, but the whole submission is", fix=_END_ALL)
     if not files:
         raise ReconcilerError(f"{name} is not frozen", fix="see: reconcile freeze --list")
     return _remove(paths, name, files, FROZEN, f"Unfreeze {name}", commit=commit)

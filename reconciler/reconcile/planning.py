@@ -16,7 +16,16 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from reconciler.desired.state import Desired, Pins
-from reconciler.diff.change import Change, Difference, Finding, InputChange, Reason, Work, list_input_changes
+from reconciler.diff.change import (
+    DAMAGED_RECORD,
+    Change,
+    Difference,
+    Finding,
+    InputChange,
+    Reason,
+    Work,
+    list_input_changes,
+)
 from reconciler.diff.compliance import explain_missing_answers, find_missing_answers
 from reconciler.diff.copied_runs import add_copies
 from reconciler.diff.difference import compare
@@ -269,7 +278,7 @@ def _find_nearest_term(word: str, cells: Sequence[Cell]) -> str:
 
 def _add_damaged(difference: Difference, damaged: tuple[Damaged, ...]) -> Difference:
     fix = "the next pass restores it from git, or moves it aside"
-    found = tuple(Finding("DamagedRecord", item.path, item.why, fix) for item in damaged)
+    found = tuple(Finding(DAMAGED_RECORD, item.path, item.why, fix) for item in damaged)
     return replace(difference, findings=difference.findings + found)
 
 

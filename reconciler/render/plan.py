@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from reconciler.desired.state import Desired
-from reconciler.diff.change import DIFFERS, FAILED, INVALID, SYMBOL, Action, Drift
+from reconciler.diff.change import DAMAGED_RECORD, DIFFERS, FAILED, INVALID, SYMBOL, Action, Drift, Finding
 from reconciler.plan.plan import DeadlineEntry, MachineSchedule, Plan, Step
 from reconciler.render.causes import (
     choose_action_word,
@@ -188,11 +188,7 @@ def _shorten_reason(text: str) -> str:
 def _render_notes(plan: Plan, limit: int | None, paint: Paint) -> list[str]:
     drifts = list(_render_drifts(plan.drifts))
     lines = [f"{paint('drift', Tone.DOUBT)} {text}" for text in _limit_lines(drifts, limit)]
-    for finding in plan.findings[:limit]:
-        lines.append(f"{paint('finding', Tone.BAD)} {finding.where}: {finding.kind}: {finding.message}")
-        lines += [f"      fix: {finding.fix}"] if finding.fix else []
-    if limit is not None and len(plan.findings) > limit:
-        lines.append(f"… and {show_count(len(plan.findings) - limit, 'more finding')}; --all shows them")
+    lines += render_finding_lines(plan.findings, limit, paint)
     for text in _limit_lines(list(_render_acceptances(plan)), limit):
         lines.append(f"{paint('accepted', Tone.DOUBT)} {text}")
     for freeze in plan.frozen[:limit]:
@@ -201,6 +197,16 @@ def _render_notes(plan: Plan, limit: int | None, paint: Paint) -> list[str]:
     if plan.undeclared:
         names = join_listing(map(str, plan.undeclared), most=3)
         lines.append(f"{paint('not declared', Tone.FAINT)} {names}: recorded but not declared; kept")
+    return lines
+
+
+def render_finding_lines(findings: Sequence[Finding], limit: int | None, paint: Paint) -> list[str]:
+    lines = []
+    for finding in findings[:limit]:
+        lines.append(f"{paint('finding', Tone.BAD)} {finding.where}: {finding.kind}: {finding.message}")
+        lines += [f"      fix: {finding.fix}"] if finding.fix else []
+    if limit is not None and len(findings) > limit:
+        lines.append(f"… and {show_count(len(findings) - limit, 'more finding')}; --all shows them")
     return lines
 
 
@@ -221,9 +227,9 @@ def summarise_plan(plan: Plan, paint: Paint = show_plain) -> str:
     """Return "Plan: 4 to replace, 61 unchanged. About 1 h 50 min on h200x8. Nothing is pruned."."""
     left_out = f" {show_count(plan.excluded, 'step')} left out by the selection." if plan.excluded else ""
     if not plan.steps:
-        findings = f"{show_count(len(plan.findings), 'finding')} that no step can fix" if plan.findings else ""
         resources = show_count(plan.unchanged, "resource")
-        if findings:
+        if plan.findings:
+            findings = join_listing(_count_findings(plan.findings))
             return paint(f"Nothing to do for {resources}, but {findings}.", Tone.BAD) + left_out
         return paint(f"In sync: {resources}, nothing to do.", Tone.GOOD) + left_out
     words = Counter(choose_action_word(step) for step in plan.steps)
@@ -237,6 +243,13 @@ def summarise_plan(plan: Plan, paint: Paint = show_plain) -> str:
         sentences.append(f"{show_count(len(plan.findings), 'finding')}.")
     sentences.append("Nothing is pruned.")
     return paint(" ".join(sentences), Tone.HEADING) + left_out
+
+
+def _count_findings(findings: Sequence[Finding]) -> list[str]:
+    damaged = sum(1 for finding in findings if finding.kind == DAMAGED_RECORD)
+    lasting = len(findings) - damaged
+    counts = [f"{show_count(lasting, 'finding')} that no step can fix"] if lasting else []
+    return [*counts, f"{show_count(damaged, 'damaged record')} that the next pass repairs"] if damaged else counts
 
 
 def _render_expected(steps: Iterable[Step]) -> list[str]:

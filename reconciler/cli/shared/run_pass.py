@@ -5,6 +5,7 @@ from __future__ import annotations
 import _thread
 import contextlib
 import os
+import shlex
 import signal
 import sys
 import time
@@ -24,7 +25,7 @@ from reconciler.render.documents import render_cells_part, render_document
 from reconciler.render.plan import LIMIT, render_plan_text
 from reconciler.render.progress import Failures, Lines, count_outcomes, render_outcome_part
 from reconciler.render.status import render_status_text
-from reconciler.resource.quantities import show_count, show_duration
+from reconciler.resource.quantities import join_listing, show_count, show_duration
 from reconciler.storage.files import RepositoryPaths
 from reconciler.tune.trials import prepare_quick
 
@@ -54,6 +55,8 @@ def run(
         say_pass(pass_report, options, None if show_all else LIMIT)
         if quick:
             say("These were quick runs: kept in .reconcile/trials, and never published.")
+        else:
+            _say_uncommitted(pass_report, options)
     if pass_report.not_committed is not None:
         raise pass_report.not_committed
     return choose_pass_code(pass_report)
@@ -184,6 +187,23 @@ def say_pass(pass_report: PassReport, options: Options, limit: int | None) -> No
         say(f"Committed the records as {pass_report.commit[:7]}.")
     if pass_report.tree.is_dir():
         say(f"Tree: {pass_report.tree}")
+
+
+def _say_uncommitted(pass_report: PassReport, options: Options) -> None:
+    """Print what must be committed before the results of this pass count."""
+    records = [outcome.record for outcome in pass_report.outcomes if outcome.record is not None]
+    new = 0 if options.commit else len(records) + pass_report.harvested
+    names, folders, first = ([show_count(new, "new record")], ["state"], "") if new else ([], [], "")
+    if any(record.dirty for record in records):  # otherwise git is not asked
+        from reconciler.storage import git
+
+        root = pass_report.after.paths.root
+        dirty = [path for path in pass_report.after.spec if git.is_dirty(root, [path])]
+        names, folders = [*dirty, *names], [*dirty, *folders]
+        first = "" if git.find_root(root) else "git init && "
+    if names:
+        advice = "Results count only once they and their spec are committed"
+        say(f"Not committed: {join_listing(names)}. {advice}: {first}git add {shlex.join(folders)} && git commit")
 
 
 def render_pass_part(pass_report: PassReport, options: Options) -> dict[str, Any]:

@@ -116,6 +116,17 @@ def test_unfreeze_works_while_the_spec_is_broken(recorded: Path, reconcile: Reco
     assert "is not frozen" in reconcile.refuse("unfreeze", "digits")
 
 
+def test_unfreeze_of_a_cell_names_the_freeze_of_everything(recorded: Path, reconcile: Reconcile) -> None:
+    freeze(reconcile, "--all")
+    err = reconcile.refuse("unfreeze", "digits")
+    assert "digits is not frozen by itself, but the whole submission is" in err
+    assert "fix: `reconcile unfreeze --all` ends it" in err
+    freeze(reconcile, "digits")
+    assert "`reconcile unfreeze --all` ends it" in reconcile.refuse("unfreeze", "Server")
+    reconcile.succeed("unfreeze", "--all")
+    assert "unfreeze --all" not in reconcile.refuse("unfreeze", "Server")
+
+
 def test_pr_warns_at_the_line_that_changes_a_frozen_cell(recorded: Path, reconcile: Reconcile) -> None:
     made = freeze(reconcile, "digits", "--commit")
     edit(recorded, "batch_size: 8", "batch_size: 16")

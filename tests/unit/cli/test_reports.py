@@ -39,6 +39,17 @@ def test_plan_as_json_fits_its_schema(recorded: Path, reconcile: Reconcile) -> N
     assert {(item["before"], item["after"]) for item in changed} == {(1000, 2000)}
 
 
+def test_a_damaged_record_that_no_cell_uses_is_shown_by_status(recorded: Path, reconcile: Reconcile) -> None:
+    path = next((recorded / "state/records/Run").iterdir())
+    path.with_stem("0" * len(path.stem)).write_text("junk")
+    code, out, _ = reconcile("status")
+    assert (code, "1 cell ready." in out) == (2, True)
+    assert out.splitlines()[-1].startswith("      fix: the next pass restores it")
+    assert out.splitlines()[-2] in reconcile("plan")[1].splitlines()
+    assert reconcile()[0] == 0
+    assert reconcile("status")[0] == 0
+
+
 def test_check_says_that_the_tree_is_from_before_an_edit(recorded: Path, reconcile: Reconcile) -> None:
     before = reconcile("check")[1]
     assert "not in sync" not in before

@@ -31,6 +31,15 @@ def test_a_variable_that_is_not_set_hides_nothing_and_stops_nothing(
     assert "write target_qps" in reconcile.refuse("validate")
 
 
+def test_resources_are_counted_as_the_plan_counts_them(recorded: Path, reconcile: Reconcile) -> None:
+    edit(recorded, '"null", batch_size: 8', "onnxruntime")
+    edit(recorded, "Offline: {", "SingleStream: {}\n          MultiStream: {}\n          Offline: {")
+    counted = json.loads(reconcile("validate", "--json")[1])["resources"]
+    plan = json.loads(reconcile("plan", "--json")[1])
+    assert counted == len({step["key"] for step in plan["steps"]}) + plan["unchanged"]
+    assert f"(3 cells, {counted} resources, " in reconcile("validate")[1]
+
+
 def test_an_unset_variable_blocks(declared: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NETS", raising=False)
     edit(declared, "code: digits", "code: mine.py")

@@ -76,8 +76,13 @@ def test_a_predicted_time_below_a_second_is_left_out_among_steps_without_one(sec
             plan(findings=(Finding("Invalid", str(CELL), "late"),)),
             "Nothing to do for 61 resources, but 1 finding that no step can fix.",
         ),
+        (
+            plan(findings=(Finding("Invalid", str(CELL), "late"), *[Finding("DamagedRecord", "x.json", "cut")] * 2)),
+            "Nothing to do for 61 resources, but 1 finding that no step can fix and 2 damaged records that the next "
+            "pass repairs.",
+        ),
     ],
-    ids=["clean", "selected", "finding"],
+    ids=["clean", "selected", "finding", "damaged"],
 )
 def test_the_last_line_when_there_is_no_step(made: object, last: str) -> None:
     assert render_plan_text(made).splitlines()[-1] == last  # type: ignore[arg-type]

@@ -44,6 +44,28 @@ def test_a_pass_that_only_rendered_says_so(recorded: Path, reconcile: Reconcile)
     assert json.loads(reconcile("--json")[1])["rendered"] == files
 
 
+def test_the_last_line_names_what_is_not_committed(recorded: Path, reconcile: Reconcile) -> None:
+    edit(recorded, *RAISE)
+    out = reconcile.succeed()
+    assert re.search(
+        r"\nNot committed: specs/one\.yaml and 1 new record\. .* git add specs/one\.yaml state &&.*\n$", out
+    )
+    edit(recorded, *reversed(RAISE))
+    assert "Not committed" not in reconcile.succeed()
+    assert re.search(
+        r"\nNot committed: 1 new record\. .* git add state && ", reconcile.succeed("--rerun", "kind=Score")
+    )
+    assert "Not committed" not in reconcile.succeed("--rerun", "kind=Score", "--commit")
+    edit(recorded, *RAISE)
+    assert "Not committed: specs/one.yaml. " in reconcile.succeed("--rerun", "kind=Score", "--commit")
+    assert "Not committed" not in "".join(reconcile("--rerun", "kind=Score", "--json")[1:])
+    assert reconcile.succeed("--rerun", "kind=Score", "--quiet") == ""
+
+
+def test_outside_git_the_last_line_begins_with_init(declared: Path, reconcile: Reconcile) -> None:
+    assert ": git init && git add specs/one.yaml state && git commit\n" in reconcile.succeed()
+
+
 @pytest.mark.parametrize("as_json", [False, True])
 def test_a_commit_without_repository_is_refused_first(declared: Path, reconcile: Reconcile, as_json: bool) -> None:
     code, out, err = reconcile("--commit", *(["--json"] if as_json else []))

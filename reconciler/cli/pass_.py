@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from reconciler.cli.shared.options import pass_options, reporting_options, split_words, takes
 from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.cli.shared.run_pass import run
+from reconciler.errors import LockedError
 from reconciler.plan import saved
 from reconciler.plan.plan import Plan
 from reconciler.reconcile.planning import WAIT_IDLE
@@ -61,7 +62,10 @@ def _run_pass(
         words, exclude=exclude, only=only, rerun=rerun, deep=deep, commit=commit, busy=busy, wait=wait
     )
     options = replace(options, jobs=jobs, detach=detach, wait_idle=WAIT_IDLE if wait_idle is None else wait_idle)
-    return run(paths, options, saved=plan, as_json=as_json, show_all=show_all, quick=quick)
+    try:
+        return run(paths, options, saved=plan, as_json=as_json, show_all=show_all, quick=quick)
+    except LockedError as error:
+        raise LockedError(error.message, fix=f"wait for it with `reconcile --wait 600`, or {error.fix}") from error
 
 
 def _is_plan(word: str) -> bool:

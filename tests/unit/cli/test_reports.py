@@ -232,11 +232,12 @@ def test_a_signal_stops_and_the_next_pass_goes_on(declared: Path, reconcile: Rec
 
 
 def test_two_passes_at_once(declared: Path, reconcile: Reconcile) -> None:
-    with Lock(RepositoryPaths(declared).pass_lock, purpose="test").acquire():
-        code, _, err = reconcile()
-    assert code == 1
-    assert "held by process" in err
-    assert "fix: wait" in err
+    here = f"is running (process {os.getpid()})\n"
+    with Lock(RepositoryPaths(declared).pass_lock, purpose="pass over this repository").acquire():
+        fix = "fix: wait for it with `reconcile --wait 600`, or try again when it has ended\n"
+        assert reconcile() == (1, "", f"error: cannot start: another pass over this repository {here}{fix}")
+        fix = "fix: try again when it has ended\n"
+        assert reconcile("gc") == (1, "", f"error: cannot start: a pass over this repository {here}{fix}")
 
 
 def test_why_names_commit_author_and_line_at_each_step_of_the_chain(recorded: Path, reconcile: Reconcile) -> None:

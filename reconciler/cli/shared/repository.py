@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from reconciler.cli.shared.output import say
-from reconciler.errors import RepositoryError
+from reconciler.errors import ReconcilerError, RepositoryError
 from reconciler.spec.files import make_written_name
 from reconciler.storage.files import WORK, RepositoryPaths
 from reconciler.storage.untrusted_files import find_in_index, find_place_in_git
@@ -60,7 +60,10 @@ def _warn_of_tracked_work(paths: RepositoryPaths) -> None:
 
 def sort_words(words: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return (specs, selectors). A spec is an existing path, or has a spec's suffix and no "="; other words name
-    cells."""
+    cells. Raises ReconcilerError for an empty word."""
+    if "" in words:
+        fix = "omit it, or set the variable that it comes from"
+        raise ReconcilerError("an empty word is no spec or cell", fix=fix)
     specs = tuple(word for word in words if Path(word).exists() or _looks_like_spec(word))
     return specs, tuple(word for word in words if word not in specs)
 

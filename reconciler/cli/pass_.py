@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,13 @@ from msgspec.structs import replace
 from reconciler.cli.shared.options import pass_options, reporting_options, split_words, takes
 from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.cli.shared.run_pass import run
-from reconciler.errors import LockedError
+from reconciler.errors import LockedError, ReconcilerError
 from reconciler.plan import saved
 from reconciler.plan.plan import Plan
+from reconciler.plan.select import NoCellError
 from reconciler.reconcile.planning import WAIT_IDLE
+
+_PLAN_SUFFIXES = (".plan", ".json")
 
 
 @click.command("pass")
@@ -36,7 +40,13 @@ def apply_command(words: tuple[str, ...], **given: Any) -> int:
     if len(plans) > 1:
         raise click.UsageError("one plan at a time")
     others = tuple(word for word in words if word not in plans)
-    return _run_pass(others, saved.load(Path(plans[0])) if plans else None, **given)
+    try:
+        return _run_pass(others, saved.load(Path(plans[0])) if plans else None, **given)
+    except NoCellError as error:
+        if Path(error.text).suffix in _PLAN_SUFFIXES or ("/" in error.text and not error.has_nearest):
+            fix = f"`reconcile plan -o {shlex.quote(error.text)}` saves one; `reconcile status` lists the cells"
+            raise ReconcilerError(f"no such plan file: {error.text}", fix=fix) from error
+        raise
 
 
 def _run_pass(

@@ -60,6 +60,11 @@ def test_plan_is_saved_applied_once_and_then_stale(recorded: Path, reconcile: Re
 
 def test_apply_refuses_what_is_no_plan(recorded: Path, reconcile: Reconcile) -> None:
     assert "none.json" in reconcile.refuse("apply", "none.json")
+    for name in ("none.plan", "plans/none"):
+        assert f"no such plan file: {name}\nfix: `reconcile plan -o {name}` saves one" in reconcile.refuse(
+            "apply", name
+        )
+    assert "no cell matches 'open/bx/digits'\nfix: did you mean" in reconcile.refuse("apply", "open/bx/digits")
     (recorded / "odd.json").write_text("{}")
     assert "not a saved plan" in reconcile.refuse("apply", "odd.json")
 

@@ -70,6 +70,8 @@ def test_version(reconcile: Reconcile) -> None:
         (("zzz",), "`reconcile --help` lists the commands"),
         (("plan", "--bad"), "no such option: --bad"),
         (("--bad",), "no such option: --bad"),
+        (("status", "-C", "lab"), "no such option: -C fix: -C goes before the command: reconcile -C DIR status"),
+        (("rounds", "show", "-C", "lab"), "fix: -C goes before the command: reconcile -C DIR rounds"),
         (("--json", "plan"), "options of a command go after it: reconcile plan --json"),
         (("-C", "nowhere"), "does not exist"),
         (("-C", "", "status"), "'-C': it needs a folder, and an empty word names none"),

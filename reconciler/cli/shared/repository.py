@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -23,10 +24,21 @@ def find_root(start: Path) -> Path | None:
     return next((f for f in (folder, *folder.parents) if any((f / sign).exists() for sign in _SIGNS)), None)
 
 
+def _find_bare_repository(start: Path) -> Path | None:
+    """Return the nearest folder, from ``start`` upwards, that looks like git's own folder."""
+    for folder in (start, *start.parents):
+        if (folder / "HEAD").is_file() and (folder / "objects").is_dir() and (folder / "refs").is_dir():
+            return folder
+    return None
+
+
 def find_repository(specs: Sequence[str] = ()) -> RepositoryPaths:
     """Find the repository around the working folder, else around the first spec named."""
     starts = [Path.cwd(), *(Path(spec).parent for spec in specs[:1])]
     root = next((root for start in starts if (root := find_root(start)) is not None), None)
+    if root is None and (bare := _find_bare_repository(Path.cwd())) is not None:
+        fix = f"clone it and run there: git clone {shlex.quote(str(bare))} DIR"
+        raise RepositoryError(f"this is a bare repository, without specs: {bare}", fix=fix)
     if root is None:
         raise RepositoryError(
             f"no repository here: {Path.cwd()} and the folders above it contain no specs/, state/ or .git",

@@ -97,6 +97,27 @@ def test_outside_a_repository(arguments: tuple[str, ...], reconcile: Reconcile) 
     assert "fix: `reconcile init`" in err
 
 
+def test_a_bare_repository_is_to_be_cloned(
+    tmp_path: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git(tmp_path, "init", "--quiet", "--bare", "lab.git")
+    for folder in ("lab.git", "lab.git/refs"):
+        monkeypatch.chdir(tmp_path / folder)
+        err = reconcile.refuse("status")
+        assert f"this is a bare repository, without specs: {tmp_path}/lab.git\n" in err
+        assert f"fix: clone it and run there: git clone {tmp_path}/lab.git DIR" in err
+
+
+@pytest.mark.parametrize("arguments", [("audit",), ("pr", "--base", "main")])
+def test_commits_outside_git_ask_for_a_first_commit(
+    arguments: tuple[str, ...], tmp_path: Path, reconcile: Reconcile
+) -> None:
+    (tmp_path / "specs").mkdir()
+    err = reconcile.refuse(*arguments)
+    assert "not a git repository" in err
+    assert "fix: run `git init`, then commit specs/ and state/" in err
+
+
 def test_a_missing_spec_is_named(tmp_path: Path, reconcile: Reconcile) -> None:
     (tmp_path / "specs").mkdir()
     assert "nothing.yaml" in reconcile.refuse("nothing.yaml")

@@ -9,6 +9,7 @@ from typing import Any
 import click
 from msgspec.structs import replace
 
+from reconciler.cli.command_table import WITHOUT_NAME
 from reconciler.cli.shared.options import pass_options, reporting_options, split_words, takes
 from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.cli.shared.run_pass import run
@@ -17,8 +18,7 @@ from reconciler.plan import saved
 from reconciler.plan.plan import Plan
 from reconciler.plan.select import NoCellError
 from reconciler.reconcile.planning import WAIT_IDLE
-
-_PLAN_SUFFIXES = (".plan", ".json")
+from reconciler.resource.kinds import DIVISIONS
 
 
 @click.command("pass")
@@ -43,10 +43,10 @@ def apply_command(words: tuple[str, ...], **given: Any) -> int:
     try:
         return _run_pass(others, saved.load(Path(plans[0])) if plans else None, **given)
     except NoCellError as error:
-        if Path(error.text).suffix in _PLAN_SUFFIXES or ("/" in error.text and not error.has_nearest):
-            fix = f"`reconcile plan -o {shlex.quote(error.text)}` saves one; `reconcile status` lists the cells"
-            raise ReconcilerError(f"no such plan file: {error.text}", fix=fix) from error
-        raise
+        if error.has_nearest or not _looks_like_plan(error.text):
+            raise
+        fix = f"`reconcile plan -o {shlex.quote(error.text)}` saves one; `reconcile status` lists the cells"
+        raise ReconcilerError(f"no such plan file: {error.text}", fix=fix) from error
 
 
 def _run_pass(
@@ -75,7 +75,8 @@ def _run_pass(
     try:
         return run(paths, options, saved=plan, as_json=as_json, show_all=show_all, quick=quick)
     except LockedError as error:
-        raise LockedError(error.message, fix=f"wait for it with `reconcile --wait 600`, or {error.fix}") from error
+        typed = click.get_current_context().command_path.removesuffix(f" {WITHOUT_NAME}")
+        raise LockedError(error.message, fix=f"wait for it with `{typed} --wait 600`, or {error.fix}") from error
 
 
 def _is_plan(word: str) -> bool:
@@ -84,6 +85,12 @@ def _is_plan(word: str) -> bool:
     if path.suffix in (".yaml", ".yml") or path.is_dir():
         return False
     return path.is_file() or (path.suffix == ".json" and "=" not in word)
+
+
+def _looks_like_plan(word: str) -> bool:
+    """Return True for a path with a plan's suffix, or with folders that are not the parts of a cell's name."""
+    path = Path(word)
+    return path.suffix in (".plan", ".json") or (len(path.parts) > 1 and path.parts[0] not in DIVISIONS)
 
 
 @click.command("attach")

@@ -59,12 +59,13 @@ def test_plan_is_saved_applied_once_and_then_stale(recorded: Path, reconcile: Re
 
 
 def test_apply_refuses_what_is_no_plan(recorded: Path, reconcile: Reconcile) -> None:
-    assert "none.json" in reconcile.refuse("apply", "none.json")
+    assert "no such plan file: none.json" in reconcile.refuse("apply", "none.json")
     for name in ("none.plan", "plans/none"):
         assert f"no such plan file: {name}\nfix: `reconcile plan -o {name}` saves one" in reconcile.refuse(
             "apply", name
         )
-    assert "no cell matches 'open/bx/digits'\nfix: did you mean" in reconcile.refuse("apply", "open/bx/digits")
+    for cell in ("open/bx/digits", "open/zzz"):
+        assert f"no cell matches '{cell}'\nfix: " in reconcile.refuse("apply", cell)
     (recorded / "odd.json").write_text("{}")
     assert "not a saved plan" in reconcile.refuse("apply", "odd.json")
 
@@ -241,6 +242,7 @@ def test_two_passes_at_once(declared: Path, reconcile: Reconcile) -> None:
     with Lock(RepositoryPaths(declared).pass_lock, purpose="pass over this repository").acquire():
         fix = "fix: wait for it with `reconcile --wait 600`, or try again when it has ended\n"
         assert reconcile() == (1, "", f"error: cannot start: another pass over this repository {here}{fix}")
+        assert "wait for it with `reconcile apply --wait 600`" in reconcile.refuse("apply")
         fix = "fix: try again when it has ended\n"
         assert reconcile("gc") == (1, "", f"error: cannot start: a pass over this repository {here}{fix}")
 

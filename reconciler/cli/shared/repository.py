@@ -24,22 +24,20 @@ def find_root(start: Path) -> Path | None:
     return next((f for f in (folder, *folder.parents) if any((f / sign).exists() for sign in _SIGNS)), None)
 
 
-def _find_bare_repository(start: Path) -> Path | None:
-    """Return the nearest folder, from ``start`` upwards, that looks like git's own folder."""
+def refuse_bare_repository(start: Path) -> None:
+    """Raise RepositoryError if ``start``, or a folder above it, looks like git's own folder."""
     for folder in (start, *start.parents):
         if (folder / "HEAD").is_file() and (folder / "objects").is_dir() and (folder / "refs").is_dir():
-            return folder
-    return None
+            fix = f"clone it and run there: git clone {shlex.quote(str(folder))} DIR"
+            raise RepositoryError(f"this is a bare repository, without specs: {folder}", fix=fix)
 
 
 def find_repository(specs: Sequence[str] = ()) -> RepositoryPaths:
     """Find the repository around the working folder, else around the first spec named."""
     starts = [Path.cwd(), *(Path(spec).parent for spec in specs[:1])]
     root = next((root for start in starts if (root := find_root(start)) is not None), None)
-    if root is None and (bare := _find_bare_repository(Path.cwd())) is not None:
-        fix = f"clone it and run there: git clone {shlex.quote(str(bare))} DIR"
-        raise RepositoryError(f"this is a bare repository, without specs: {bare}", fix=fix)
     if root is None:
+        refuse_bare_repository(Path.cwd())
         raise RepositoryError(
             f"no repository here: {Path.cwd()} and the folders above it contain no specs/, state/ or .git",
             fix="`reconcile init` makes one here; `-C DIR` works on another",

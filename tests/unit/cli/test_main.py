@@ -103,9 +103,10 @@ def test_a_bare_repository_is_to_be_cloned(
     git(tmp_path, "init", "--quiet", "--bare", "lab.git")
     for folder in ("lab.git", "lab.git/refs"):
         monkeypatch.chdir(tmp_path / folder)
-        err = reconcile.refuse("status")
-        assert f"this is a bare repository, without specs: {tmp_path}/lab.git\n" in err
-        assert f"fix: clone it and run there: git clone {tmp_path}/lab.git DIR" in err
+        for words in (("status",), ("init",), ("init", "new")):
+            err = reconcile.refuse(*words)
+            assert f"this is a bare repository, without specs: {tmp_path}/lab.git\n" in err
+            assert f"fix: clone it and run there: git clone {tmp_path}/lab.git DIR" in err
 
 
 @pytest.mark.parametrize("arguments", [("audit",), ("pr", "--base", "main")])

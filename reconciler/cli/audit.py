@@ -33,7 +33,7 @@ from reconciler.render.progress import Lines
 from reconciler.resource.quantities import show_count
 from reconciler.storage import git
 from reconciler.storage.event_log import add_context, facts, open_log
-from reconciler.storage.files import Lock
+from reconciler.storage.files import RepositoryLock
 from reconciler.storage.leftovers import sweep_repository
 
 _SELECTORS = click.Argument(["selectors"], nargs=-1, metavar="[SELECTOR]...")
@@ -48,7 +48,7 @@ def sign_command(selectors: tuple[str, ...], as_json: bool) -> int:
     `audit` names the signer.
     """
     paths, chosen = find_repository(), parse(selectors)
-    with Lock(paths.pass_lock, purpose="signing of records").acquire():
+    with RepositoryLock(paths, purpose="signing of records").acquire():
         sweep_repository(paths)
         summaries = {s.id: s for group in load(paths).recorded.by_key.values() for s in group}
         due = [

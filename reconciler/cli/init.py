@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shlex
@@ -11,6 +12,7 @@ import click
 
 from reconciler.cli.shared.options import ExistingPath, complete_rounds, takes
 from reconciler.cli.shared.output import say
+from reconciler.cli.shared.repository import find_root, refuse_bare_repository
 from reconciler.errors import IN_SYNC
 from reconciler.reconcile.new_repository import NewRepository, SubmissionRequest, list_warnings, make_repository
 from reconciler.resource.kinds import DIVISIONS
@@ -132,6 +134,9 @@ def command(
         harness=harness or "",
         code=code or "",
     )
+    with contextlib.suppress(OSError):  # of a folder that cannot be made, reported below
+        if find_root(Path(folder)) is None:
+            refuse_bare_repository(Path(folder).resolve())
     made = make_repository(Path(folder).resolve(), name, submitter, request if benchmarks or harness else None)
     if made.wanted is not None:
         say("\n".join(_describe_submission(made, made.wanted)))

@@ -168,9 +168,12 @@ def _explain_usage(error: click.UsageError, context: click.Context) -> tuple[str
     if isinstance(error, click.NoSuchOption):
         message = f"no such option: {error.option_name}"
         near = f"did you mean {' or '.join(error.possibilities)}? " if error.possibilities else ""
+    fix = f"{near}{' '.join(usage.split())} (options: {command} --help)"
+    if isinstance(error, click.NoSuchOption) and error.option_name == "-C":
+        fix = f"-C goes before the command: {command.replace('reconcile', 'reconcile -C DIR', 1)}"
     message = message.removesuffix(".")
     begins = message[:1].lower() + message[1:] if message[1:2].islower() else message
-    return f"{command}: {' '.join(begins.split())}", f"{near}{' '.join(usage.split())} (options: {command} --help)"
+    return f"{command}: {' '.join(begins.split())}", fix
 
 
 def _choose_exit_code(error: BaseException) -> int:

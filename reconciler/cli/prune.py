@@ -21,7 +21,7 @@ from reconciler.render.documents import render_document
 from reconciler.render.table import render_table
 from reconciler.resource.quantities import join_listing, show_count, show_size
 from reconciler.storage import git
-from reconciler.storage.files import RECORDS, Lock, TrialPaths
+from reconciler.storage.files import RECORDS, RepositoryLock, TrialPaths
 from reconciler.storage.leftovers import sweep_repository
 
 _SHARE = 0.25
@@ -48,7 +48,7 @@ def prune_command(yes: bool, measured: bool, max_share: float, commit: bool, as_
     broken, empty or not committed, for records that are not in git, and beyond --max-share.
     """
     paths, options = find_asked_cells(())
-    with Lock(paths.pass_lock, purpose="removal of what is not declared").acquire():
+    with RepositoryLock(paths, purpose="removal of what is not declared").acquire():
         sweep_repository(paths)
         seen, found = find_prunable(paths, options, measured=measured)
         refused = find_refusals(seen, found, max_share)
@@ -112,7 +112,7 @@ def gc_command(dry_run: bool, trials: bool, as_json: bool) -> int:
     trials refer to.
     """
     paths = find_repository()
-    with Lock(paths.pass_lock, purpose="collection of unnamed files").acquire():
+    with RepositoryLock(paths, purpose="collection of unnamed files").acquire():
         elsewhere = git.list_blobs_in_refs(paths.root, RECORDS, ".json")
         spared = (*find_submitted(paths), *find_submitted(TrialPaths(paths.root, paths.apart)))
         report = collect(paths, elsewhere, spared=spared, dry_run=dry_run, trials=trials)

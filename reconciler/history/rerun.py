@@ -51,7 +51,7 @@ from reconciler.rules.compliance.test01 import find_slack
 from reconciler.rules.results.table import find_format
 from reconciler.rules.rounds import load_ruleset
 from reconciler.storage import git
-from reconciler.storage.files import LOGS, Lock, RepositoryPaths, hash_bytes, hash_file, ignore_work, offer
+from reconciler.storage.files import LOGS, RepositoryLock, RepositoryPaths, hash_bytes, hash_file, ignore_work, offer
 from reconciler.storage.files import replace as write
 from reconciler.storage.git import clone_at
 from reconciler.storage.launch.nodes import Node, probe_nodes
@@ -128,7 +128,7 @@ def repeat_runs(
         raise ReconcilerError(f"no published cell matches {' '.join(words)}", fix=fix)
     ignore_work(paths)
     # Both write objects, and a pass removes files that look like leftovers.
-    with Lock(paths.pass_lock, purpose="repeat of a measurement").acquire(), _clone_commit(paths, at.commit) as there:
+    with RepositoryLock(paths, purpose="repeat of a measurement").acquire(), _clone_commit(paths, at.commit) as there:
         found = [_repeat_cell(cell, at, there, paths, report, busy=busy) for cell in cells]
     claims = tuple(claim for claim, _ in found)
     kept = tuple((claim, path) for claim, path in found if path is not None)

@@ -43,7 +43,7 @@ from reconciler.spec.files import Source, compute_blob_id, leads_out, make_writt
 from reconciler.spec.loading import load_sources
 from reconciler.storage import git
 from reconciler.storage.documents import ResultDocument, parse_json_object, parse_yaml_mapping
-from reconciler.storage.files import Lock, RepositoryPaths, hash_bytes
+from reconciler.storage.files import RepositoryLock, RepositoryPaths, hash_bytes
 from reconciler.storage.files import replace as write
 from reconciler.storage.leftovers import open_scratch, sweep_folders
 from reconciler.tree.content import Content, LogRef, hash_content
@@ -239,7 +239,7 @@ def import_runs(
     """
     if folder is not None:
         refuse_special(folder)
-    with Lock(paths.pass_lock, purpose="import").acquire(), open_scratch(paths) as scratch:
+    with RepositoryLock(paths, purpose="import").acquire(), open_scratch(paths) as scratch:
         seen = compute_plan(paths, options)
         chosen = find_cell(cell, trace_lineages(seen.desired))
         result = seen.desired.by_address.get(Address(Kind.RESULT, str(chosen)))
@@ -265,7 +265,7 @@ def import_trees(
     paths: RepositoryPaths, options: Options, folders: Iterable[Path], declared: Mapping[str, str]
 ) -> tuple[ImportedTree, dict[Cell, DueSteps]]:
     """Record all runs below the folders; return the steps still due for the cells of the systems that made them."""
-    with Lock(paths.pass_lock, purpose="import").acquire(), open_scratch(paths) as scratch:
+    with RepositoryLock(paths, purpose="import").acquire(), open_scratch(paths) as scratch:
         seen = compute_plan(paths, options)
         known = seen.desired.by_address
         cells = [cell for cell in trace_lineages(seen.desired) if RunAddress(cell, PERFORMANCE).address in known]
@@ -313,7 +313,7 @@ def adopt_tree(
     target = output.resolve() if output else paths.specs / f"{tree.submitter.lower()}.yaml"
     name = target.relative_to(paths.root).as_posix() if target.is_relative_to(paths.root) else str(target)
     _refuse_others(paths, target)
-    with Lock(paths.pass_lock, purpose="adoption").acquire(), open_scratch(paths) as scratch:
+    with RepositoryLock(paths, purpose="adoption").acquire(), open_scratch(paths) as scratch:
         adoption, seen = _record_adoption(paths, tree, target, name, round_name, scratch, declared)
         reproduced = None if adoption.another_round else _compare_rendering(paths, tree, seen)
     recognised = tree.recognised if isinstance(tree, TakenTree) else None

@@ -62,6 +62,8 @@ def load(path: Path) -> Plan:
                 f"{path}: plan version {document['version']}", fix="create a new plan: reconcile plan -o"
             )
         return _decode(document)
+    except FileNotFoundError as error:
+        raise ReconcilerError(f"no such plan file: {path}", fix="create one: reconcile plan -o FILE") from error
     except OSError as error:
         raise ReconcilerError(f"{path}: {error.strerror}", fix="create one: reconcile plan -o FILE") from error
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:

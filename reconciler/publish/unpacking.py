@@ -57,7 +57,7 @@ def unpack(archive: Path, folder: Path, manifest: bytes | None) -> Unpacked:
     if folder.exists() and any(folder.iterdir()):
         raise ReconcilerError(f"{folder} is not empty", fix="use a new folder: -o DIR")
     try:
-        with tarfile.open(archive, "r:*", tarinfo=BoundedMember) as tar:
+        with _open(archive) as tar:
             members = _check_members(tar)
             _require_room(folder, sum(member.size for member in members))
             files = [m.name for m in members if m.isfile()]
@@ -67,6 +67,14 @@ def unpack(archive: Path, folder: Path, manifest: bytes | None) -> Unpacked:
     except (*NO_ARCHIVE, OSError) as error:
         raise ReconcilerError(f"{archive.name} is not a readable archive: {error}", fix="fetch it again") from error
     return Unpacked(folder, len(files), size, checked)
+
+
+def _open(archive: Path) -> tarfile.TarFile:
+    try:
+        return tarfile.open(archive, "r:*", tarinfo=BoundedMember)
+    except tarfile.ReadError as error:  # its text describes every format that was tried
+        fix = "name the .tar.gz that `package` wrote; if this is it, fetch it again"
+        raise ReconcilerError(f"{archive.name} is not an archive that `package` wrote", fix=fix) from error
 
 
 def verify_digests(path: Path) -> tuple[str, ...]:

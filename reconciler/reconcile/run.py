@@ -23,7 +23,7 @@ from reconciler.plan.saved import refuse_stale
 from reconciler.reconcile.planning import Options, PlanCache, PlanResult, compute_plan
 from reconciler.reconcile.worker import Recorder, Worker
 from reconciler.storage.event_log import RECONCILING, add_context, facts, open_log
-from reconciler.storage.files import Lock, RepositoryPaths, ignore_work
+from reconciler.storage.files import RepositoryLock, RepositoryPaths, ignore_work
 from reconciler.storage.leftovers import sweep, sweep_repository
 from reconciler.storage.storage_errors import convert_storage_errors
 
@@ -156,7 +156,7 @@ def run_pass(
 
     KeyboardInterrupt propagates: every finished attempt is recorded by then, and the child has ended.
     """
-    lock = Lock(paths.pass_lock, purpose="pass over this repository")
+    lock = RepositoryLock(paths, purpose="pass over this repository")
     with (
         convert_storage_errors(paths.work),
         lock.acquire(wait=options.wait),

@@ -335,12 +335,12 @@ class Lock:
             os.pwrite(descriptor, f"process {os.getpid()}, {self.purpose}\n{note}\n".encode(errors="replace"), 0)
 
     def _make_locked_error(self, owner: str, note: str, *, alive: bool) -> LockedError:
-        fix = "wait for it to end, or stop it; the lock ends with it"
         if alive:
             holder = owner.removesuffix(f", {self.purpose}")
+            fix = "wait for it to end, or stop it; the lock ends with it"
             return LockedError(f"{self.purpose} (held by {holder}{f': {note}' if note else ''})", fix=fix)
         problem = f"{self.purpose}: {owner}, has ended, but a process that it started still uses it"
-        return LockedError(problem, fix=f"`fuser {self.path}` names that process: {fix}")
+        return LockedError(problem, fix=f"find that process with `fuser {self.path}`: wait for it to end, or stop it")
 
     def _open(self) -> int:
         """Open the lock file. Linux lets us open another user's lock file in a shared folder, but not with O_CREAT
@@ -383,6 +383,21 @@ class Lock:
 
     def __exit__(self, *_: object) -> None:
         self.release()
+
+
+class RepositoryLock(Lock):
+    """The lock of a pass, and of any other command that changes the records or stored files of a repository."""
+
+    def __init__(self, paths: RepositoryPaths, *, purpose: str) -> None:
+        super().__init__(paths.pass_lock, purpose=purpose)
+
+    def _make_locked_error(self, owner: str, note: str, *, alive: bool) -> LockedError:
+        process, _, purpose = owner.partition(", ")
+        if not alive:
+            return super()._make_locked_error(owner, note, alive=alive)
+        article = "another" if purpose == self.purpose else "an" if purpose[:1] in tuple("aeiou") else "a"
+        running = f"{article} {purpose} is running ({process})" if purpose else f"{owner} uses this repository"
+        return LockedError(f"cannot start: {running}", fix="try again when it has ended")
 
 
 def find_lock_owner(path: Path) -> str:

@@ -230,7 +230,9 @@ def resolve(root: Path, name: str) -> str:
     if answer.error:  # git rejects a merely unknown name silently
         said = answer.error.splitlines()
         advice = next((line.strip() for line in said if line.strip().startswith("git config")), "")
-        raise RepositoryError(said[0].removeprefix("fatal: "), fix=advice or "check `git status`")
+        has_git = any((folder / ".git").exists() for folder in (root, *root.parents))
+        other = "check `git status`" if has_git else "run `git init`, then commit specs/ and state/"
+        raise RepositoryError(said[0].removeprefix("fatal: "), fix=advice or other)
     if name == "HEAD":
         raise RepositoryError("no commit is checked out", fix="commit specs/ and state/ first")
     if set(name) & set("~^"):

@@ -223,7 +223,7 @@ def test_what_a_killed_probe_left_goes_and_a_probe_under_way_stays(tmp_path: Pat
 def test_second_pass_names_the_first(patient: Patient) -> None:
     first = start_pass(patient.repository)
     patient.child()
-    with pytest.raises(LockedError, match=f"held by process {first.pid}") as caught:
+    with pytest.raises(LockedError, match=rf"is running \(process {first.pid}\)") as caught:
         patient.repository.reconcile()
     assert caught.value.exit_code == 1
     assert caught.value.fix

@@ -33,6 +33,10 @@ class ExistingPath(click.Path):
         self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
     ) -> str | bytes | os.PathLike[str]:
         kind, named = self.name.title(), repr(os.fspath(value))
+        if not os.fspath(value):
+            self.fail(
+                f"it needs a {self.name.replace('directory', 'folder')}, and an empty word names none", param, ctx
+            )
         try:
             is_folder = stat.S_ISDIR(Path(value).stat().st_mode)
             if not os.access(value, os.R_OK):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from reconciler.cli.shared.output import say
-from reconciler.errors import RepositoryError
+from reconciler.errors import ReconcilerError, RepositoryError
 from reconciler.spec.files import make_written_name
 from reconciler.storage.files import WORK, RepositoryPaths
 from reconciler.storage.untrusted_files import find_in_index, find_place_in_git
@@ -23,11 +24,20 @@ def find_root(start: Path) -> Path | None:
     return next((f for f in (folder, *folder.parents) if any((f / sign).exists() for sign in _SIGNS)), None)
 
 
+def refuse_bare_repository(start: Path) -> None:
+    """Raise RepositoryError if ``start``, or a folder above it, looks like git's own folder."""
+    for folder in (start, *start.parents):
+        if (folder / "HEAD").is_file() and (folder / "objects").is_dir() and (folder / "refs").is_dir():
+            fix = f"clone it and run there: git clone {shlex.quote(str(folder))} DIR"
+            raise RepositoryError(f"this is a bare repository, without specs: {folder}", fix=fix)
+
+
 def find_repository(specs: Sequence[str] = ()) -> RepositoryPaths:
     """Find the repository around the working folder, else around the first spec named."""
     starts = [Path.cwd(), *(Path(spec).parent for spec in specs[:1])]
     root = next((root for start in starts if (root := find_root(start)) is not None), None)
     if root is None:
+        refuse_bare_repository(Path.cwd())
         raise RepositoryError(
             f"no repository here: {Path.cwd()} and the folders above it contain no specs/, state/ or .git",
             fix="`reconcile init` makes one here; `-C DIR` works on another",
@@ -60,7 +70,10 @@ def _warn_of_tracked_work(paths: RepositoryPaths) -> None:
 
 def sort_words(words: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return (specs, selectors). A spec is an existing path, or has a spec's suffix and no "="; other words name
-    cells."""
+    cells. Raises ReconcilerError for an empty word."""
+    if "" in words:
+        fix = "omit it, or set the variable that it comes from"
+        raise ReconcilerError("an empty word is no spec or cell", fix=fix)
     specs = tuple(word for word in words if Path(word).exists() or _looks_like_spec(word))
     return specs, tuple(word for word in words if word not in specs)
 

@@ -65,19 +65,18 @@ WITHOUT_EXAMPLE = frozenset({*_OTHERS, *_MACHINE})
 _INTRODUCTION = """\
 # JSON outputs
 
-Each command that reports takes `--json` and then prints one JSON object: `version` (of this format; a later program
-may add fields under the same version), `report` (its kind) and the fields below. Exit codes are the same as without
-`--json`.
+Each command that reports takes `--json` and then prints one JSON object: `version` (of this format; a later program may
+add fields under the same version), `report` (its kind) and the fields below. Exit codes stay the same. On an error
+(exit code 1) standard output may stay empty; standard error has the text.
 
-The fields are read from what the commands print in an example repository, by `python -m tests.unit.cli.json_outputs`.
-A field that is only `null` or empty there may have other values elsewhere. `[]` marks the items of a list, `{}` the
-values of an object whose names are data. The `status` of a condition is the text `True`, `False` or `Unknown`, as in
-Kubernetes. The fields of
-`adopt`, `doctor`, `import`, `mig`, `move`, `prove`, `rehearse`, `rounds draft`, `sign` and `unpack` are not listed.
+The fields are read in an example repository by `python -m tests.unit.cli.json_outputs`. A field that is only `null` or
+empty there may have other values elsewhere. `[]` marks the items of a list, `{}` the values of an object whose names
+are data. The `status` of a condition is the text `True`, `False` or `Unknown`. The fields of `adopt`, `doctor`,
+`import`, `mig`, `move`, `prove`, `rehearse`, `rounds draft`, `sign` and `unpack` are not listed.
 
-Five commands have no `--json`, since they report no state: `help` prints documents, `init` makes a repository (then see
-`doctor --json`), `page` and `plot` draw what `status --json`, `history --json` and `why --json` contain, and `watch`
-writes its events as JSON lines with `--events`.
+Five commands have no `--json`: `help` prints documents, `init` makes a repository (then see `doctor --json`), `page`
+and `plot` draw what `status --json`, `history --json` and `why --json` contain, and `watch` writes its events as JSON
+lines with `--events`.
 """
 
 

@@ -541,7 +541,7 @@ def test_rerun_of_nothing_published_names_what_there_is(served: Path, reconcile:
 def test_rerun_waits_for_no_other_pass(served: Path, reconcile: Reconcile) -> None:
     with Lock(RepositoryPaths(served).pass_lock, purpose="pass over this repository").acquire():
         code, _, error = reconcile("audit", "--rerun", "digits")
-    assert (code, "held by" in error) == (1, True)
+    assert (code, "cannot start: a pass over this repository is running" in error) == (1, True)
 
 
 def test_rerun_with_other_code_names_the_program_that_made_the_record(

@@ -177,7 +177,7 @@ def test_file_system_without_locks_is_not_a_lock_that_another_has(
 
     monkeypatch.setattr(fcntl, "flock", refuse)
     code, _, err = reconcile()
-    assert (code, "held by" in err) == (1, False)
+    assert (code, "is running" in err) == (1, False)
     assert "locks/pass" in err
     assert "fix:" in err
 

@@ -70,8 +70,13 @@ def test_version(reconcile: Reconcile) -> None:
         (("zzz",), "`reconcile --help` lists the commands"),
         (("plan", "--bad"), "no such option: --bad"),
         (("--bad",), "no such option: --bad"),
+        (("status", "-C", "lab"), "no such option: -C fix: -C goes before the command: reconcile -C DIR status"),
+        (("rounds", "show", "-C", "lab"), "fix: -C goes before the command: reconcile -C DIR rounds"),
         (("--json", "plan"), "options of a command go after it: reconcile plan --json"),
         (("-C", "nowhere"), "does not exist"),
+        (("-C", "", "status"), "'-C': it needs a folder, and an empty word names none"),
+        (("",), "an empty word is no spec or cell fix: omit it"),
+        (("plan", ""), "an empty word is no spec or cell fix: omit it"),
         (("why",), "missing argument 'CELL'"),
         (("plan", "--only"), "error: reconcile plan: option '--only' requires an argument"),
         (("plan", "--only", "Engines"), "is not one of"),
@@ -90,6 +95,28 @@ def test_outside_a_repository(arguments: tuple[str, ...], reconcile: Reconcile) 
     err = reconcile.refuse(*arguments)
     assert "no repository here" in err
     assert "fix: `reconcile init`" in err
+
+
+def test_a_bare_repository_is_to_be_cloned(
+    tmp_path: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git(tmp_path, "init", "--quiet", "--bare", "lab.git")
+    for folder in ("lab.git", "lab.git/refs"):
+        monkeypatch.chdir(tmp_path / folder)
+        for words in (("status",), ("init",), ("init", "new")):
+            err = reconcile.refuse(*words)
+            assert f"this is a bare repository, without specs: {tmp_path}/lab.git\n" in err
+            assert f"fix: clone it and run there: git clone {tmp_path}/lab.git DIR" in err
+
+
+@pytest.mark.parametrize("arguments", [("audit",), ("pr", "--base", "main")])
+def test_commits_outside_git_ask_for_a_first_commit(
+    arguments: tuple[str, ...], tmp_path: Path, reconcile: Reconcile
+) -> None:
+    (tmp_path / "specs").mkdir()
+    err = reconcile.refuse(*arguments)
+    assert "not a git repository" in err
+    assert "fix: run `git init`, then commit specs/ and state/" in err
 
 
 def test_a_missing_spec_is_named(tmp_path: Path, reconcile: Reconcile) -> None:

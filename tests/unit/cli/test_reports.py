@@ -70,7 +70,13 @@ def test_plan_is_saved_applied_once_and_then_stale(recorded: Path, reconcile: Re
 
 
 def test_apply_refuses_what_is_no_plan(recorded: Path, reconcile: Reconcile) -> None:
-    assert "none.json" in reconcile.refuse("apply", "none.json")
+    assert "no such plan file: none.json" in reconcile.refuse("apply", "none.json")
+    for name in ("none.plan", "plans/none"):
+        assert f"no such plan file: {name}\nfix: `reconcile plan -o {name}` saves one" in reconcile.refuse(
+            "apply", name
+        )
+    for cell in ("open/bx/digits", "open/zzz"):
+        assert f"no cell matches '{cell}'\nfix: " in reconcile.refuse("apply", cell)
     (recorded / "odd.json").write_text("{}")
     assert "not a saved plan" in reconcile.refuse("apply", "odd.json")
 
@@ -243,11 +249,13 @@ def test_a_signal_stops_and_the_next_pass_goes_on(declared: Path, reconcile: Rec
 
 
 def test_two_passes_at_once(declared: Path, reconcile: Reconcile) -> None:
-    with Lock(RepositoryPaths(declared).pass_lock, purpose="test").acquire():
-        code, _, err = reconcile()
-    assert code == 1
-    assert "held by process" in err
-    assert "fix: wait" in err
+    here = f"is running (process {os.getpid()})\n"
+    with Lock(RepositoryPaths(declared).pass_lock, purpose="pass over this repository").acquire():
+        fix = "fix: wait for it with `reconcile --wait 600`, or try again when it has ended\n"
+        assert reconcile() == (1, "", f"error: cannot start: another pass over this repository {here}{fix}")
+        assert "wait for it with `reconcile apply --wait 600`" in reconcile.refuse("apply")
+        fix = "fix: try again when it has ended\n"
+        assert reconcile("gc") == (1, "", f"error: cannot start: a pass over this repository {here}{fix}")
 
 
 def test_why_names_commit_author_and_line_at_each_step_of_the_chain(recorded: Path, reconcile: Reconcile) -> None:

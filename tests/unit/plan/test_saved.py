@@ -116,7 +116,7 @@ def test_what_is_no_plan_is_an_error_with_its_fix(tmp_path: Path, text: str) -> 
 
 
 def test_missing_plan_is_an_error_with_its_fix(tmp_path: Path) -> None:
-    with pytest.raises(ReconcilerError, match="No such file"):
+    with pytest.raises(ReconcilerError, match="no such plan file"):
         load(tmp_path / "plan.json")
 
 

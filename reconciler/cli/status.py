@@ -43,7 +43,8 @@ def command(
     else:
         limit, paint = None if show_all else LIMIT, choose_paint()
         say(render_status_text(cells, limit=limit, paint=paint))
-        for line in render_finding_lines(seen.plan.findings, limit, paint):
+        listed = {str(status.cell) for status in cells}  # with their reasons
+        for line in render_finding_lines([f for f in seen.plan.findings if f.where not in listed], limit, paint):
             say(line)
         for moved in list_moved_sources(seen):
             say(str(moved))

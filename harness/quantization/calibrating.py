@@ -337,7 +337,8 @@ def drop_identities(model: Any) -> None:
 def separate_weights(model: Any) -> None:
     """Give each convolution and matrix product its own copy of a weight that several use.
 
-    TensorRT 8.6 does not fold the Q/DQ pair of a shared weight into its users, which then compute in fp32.
+    TensorRT 8.6 does not fold the Q/DQ pair of a shared weight into its users: its layers are then listed with float
+    weights, and the quantization of the weights as layers of their own.
     """
     weights = {tensor.name: tensor for tensor in model.graph.initializer}
     taken = set[str]()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +12,10 @@ from reconciler.cli.command_table import WITHOUT_NAME
 from reconciler.cli.shared.options import pass_options, reporting_options, split_words, takes
 from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.cli.shared.run_pass import run
-from reconciler.errors import LockedError, ReconcilerError
+from reconciler.errors import LockedError
 from reconciler.plan import saved
 from reconciler.plan.plan import Plan
-from reconciler.plan.select import NoCellError
 from reconciler.reconcile.planning import WAIT_IDLE
-from reconciler.resource.kinds import DIVISIONS
 
 
 @click.command("pass")
@@ -40,13 +37,7 @@ def apply_command(words: tuple[str, ...], **given: Any) -> int:
     if len(plans) > 1:
         raise click.UsageError("one plan at a time")
     others = tuple(word for word in words if word not in plans)
-    try:
-        return _run_pass(others, saved.load(Path(plans[0])) if plans else None, **given)
-    except NoCellError as error:
-        if error.has_nearest or not _looks_like_plan(error.text):
-            raise
-        fix = f"`reconcile plan -o {shlex.quote(error.text)}` saves one; `reconcile status` lists the cells"
-        raise ReconcilerError(f"no such plan file: {error.text}", fix=fix) from error
+    return _run_pass(others, saved.load(Path(plans[0])) if plans else None, **given)
 
 
 def _run_pass(
@@ -84,13 +75,7 @@ def _is_plan(word: str) -> bool:
     path = Path(word)
     if path.suffix in (".yaml", ".yml") or path.is_dir():
         return False
-    return path.is_file() or (path.suffix == ".json" and "=" not in word)
-
-
-def _looks_like_plan(word: str) -> bool:
-    """Return True for a path with a plan's suffix, or with folders that are not the parts of a cell's name."""
-    path = Path(word)
-    return path.suffix in (".plan", ".json") or (len(path.parts) > 1 and path.parts[0] not in DIVISIONS)
+    return path.is_file() or (path.suffix in (".json", ".plan") and "=" not in word)
 
 
 @click.command("attach")

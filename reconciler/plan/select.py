@@ -107,14 +107,6 @@ def match_cell(name: str, glob: str) -> bool:
     return in_order or fnmatchcase(name.lower(), glob)
 
 
-class NoCellError(ReconcilerError):
-    """No cell matches ``text``. ``has_nearest``: the fix names similar cells."""
-
-    def __init__(self, text: str, *, has_nearest: bool, fix: str) -> None:
-        super().__init__(f"no cell matches {text!r}", fix=fix)
-        self.text, self.has_nearest = text, has_nearest
-
-
 # Find cells by name, parts of a name, glob, or selector.
 
 _MOST = 12
@@ -170,10 +162,10 @@ def resolve_words(words: Sequence[str], cells: Callable[[], Iterable[Cell]]) -> 
     return tuple(map(resolve, words))
 
 
-def _explain_no_match(text: str, known: dict[str, Cell], listed_by: str) -> NoCellError:
+def _explain_no_match(text: str, known: dict[str, Cell], listed_by: str) -> ReconcilerError:
     near = _find_nearest(text, known)
     hint = f"did you mean {' or '.join(near)}?" if near else f"`{listed_by}` lists the cells"
-    return NoCellError(text, has_nearest=bool(near), fix=hint)
+    return ReconcilerError(f"no cell matches {text!r}", fix=hint)
 
 
 def _select(text: str, known: dict[str, Cell]) -> list[str]:

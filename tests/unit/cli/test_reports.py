@@ -70,13 +70,9 @@ def test_plan_is_saved_applied_once_and_then_stale(recorded: Path, reconcile: Re
 
 
 def test_apply_refuses_what_is_no_plan(recorded: Path, reconcile: Reconcile) -> None:
-    assert "no such plan file: none.json" in reconcile.refuse("apply", "none.json")
-    for name in ("none.plan", "plans/none"):
-        assert f"no such plan file: {name}\nfix: `reconcile plan -o {name}` saves one" in reconcile.refuse(
-            "apply", name
-        )
-    for cell in ("open/bx/digits", "open/zzz"):
-        assert f"no cell matches '{cell}'\nfix: " in reconcile.refuse("apply", cell)
+    for name in ("none.json", "plans/none.plan"):
+        assert f"no such plan file: {name}\n" in reconcile.refuse("apply", name)
+    assert "no cell matches 'open/zzz'\n" in reconcile.refuse("apply", "open/zzz")
     (recorded / "odd.json").write_text("{}")
     assert "not a saved plan" in reconcile.refuse("apply", "odd.json")
 

@@ -455,7 +455,7 @@ def _check_repository(seen: PlanResult) -> Iterator[Check]:
             "git add . && git commit; results count only once the spec is committed",
         )
         return
-    dirty = [path for path in seen.spec if git.is_dirty(root, [path])]
+    dirty = git.list_dirty(root, seen.spec)
     if dirty:
         fix = "commit them, before or after the runs: results count only once the spec is committed"
         yield Check(REPOSITORY, f"not committed: {join_listing(dirty)}", True, fix)

@@ -123,6 +123,11 @@ def is_dirty(root: Path, paths: Iterable[str]) -> bool:
     return False
 
 
+def list_dirty(root: Path, paths: Iterable[str]) -> list[str]:
+    """List the files whose bytes differ from HEAD."""
+    return [path for path in paths if is_dirty(root, [path])]
+
+
 def count_new_files(root: Path, folders: Iterable[str]) -> int:
     """Count the files below these folders that committing them would add."""
     answer = ask(root, "status", "--porcelain", "--untracked-files=all", "--", *folders)

@@ -123,7 +123,7 @@ def list_early_remarks(seen: PlanResult) -> list[str]:
         return found
     from reconciler.storage import git
 
-    if dirty := [path for path in seen.spec if git.is_dirty(seen.paths.root, [path])]:
+    if dirty := git.list_dirty(seen.paths.root, seen.spec):
         advice = "Results count only once this spec is committed; commit it before you edit it again."
         found.append(f"Not committed: {join_listing(dirty)}. {advice}")
     return found

@@ -198,7 +198,7 @@ def _say_uncommitted(pass_report: PassReport, options: Options) -> None:
         from reconciler.storage import git
 
         root = pass_report.after.paths.root
-        dirty = [path for path in pass_report.after.spec if git.is_dirty(root, [path])]
+        dirty = git.list_dirty(root, pass_report.after.spec)
         names, folders = [*dirty, *names], [*dirty, *folders]
         first = "" if git.find_root(root) else "git init && "
     if names:

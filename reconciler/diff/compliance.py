@@ -14,7 +14,7 @@ from msgspec import Struct
 from reconciler.desired.state import Desired
 from reconciler.diff.change import AUDIT_FAILS, WAITS, Action, Difference, Finding, Reason, Work
 from reconciler.diff.comparison import ComparisonState
-from reconciler.diff.run_selection import ALLOWED_TO_DIFFER, find_differing_evidence
+from reconciler.diff.run_selection import ALLOWED_TO_DIFFER, LASTING, find_differing_evidence
 from reconciler.observed.state import Observed
 from reconciler.resource.kinds import AUDIT, MODES, PERFORMANCE, Address, Cell, Kind, RunAddress
 from reconciler.resource.records import Recorded, Summary
@@ -88,7 +88,7 @@ def _compare(walk: ComparisonState, audit: CellTest, published: Summary | None) 
         _repeat_older(walk, audit, published, done[-1], allowed)
         _judge_again(walk, audit.verdict)
     else:
-        _repeat_failed(walk, audit, len(alike), verdict)
+        _repeat_failed(walk, audit, alike, verdict)
     return False
 
 
@@ -180,15 +180,16 @@ def _judge_again(walk: ComparisonState, verdict: Resource) -> None:
         walk.plan_creation(verdict)
 
 
-def _repeat_failed(walk: ComparisonState, audit: CellTest, tried: int, verdict: Summary) -> None:
-    name, most = audit.test.address.label, audit.test.attempts
+def _repeat_failed(walk: ComparisonState, audit: CellTest, alike: Sequence[Summary], verdict: Summary) -> None:
+    name, most, tried = audit.test.address.label, audit.test.attempts, len(alike)
+    lasting = alike[-1].lasting
     performance = walk.desired.by_address[_find_performance_address(audit)]
     measured = len(walk.list_done(performance))
     if verdict.by_speed and measured < performance.attempts and (measured < tried or tried >= most):
         note = f"{name} was slower, attempt {measured + 1} of {performance.attempts}"
         walk.plan_change(performance, Action.REPLACE, Reason.PREVIOUS_ATTEMPT_FAILED, note)
         _judge_again(walk, audit.verdict)
-    elif tried < most:
+    elif tried < most and not lasting:
         note = f"its verdict was FAIL, attempt {tried + 1} of {most}"
         walk.plan_change(audit.test, Action.REPLACE, Reason.PREVIOUS_ATTEMPT_FAILED, note)
         _judge_again(walk, audit.verdict)
@@ -196,4 +197,5 @@ def _repeat_failed(walk: ComparisonState, audit: CellTest, tried: int, verdict: 
         fix = f"fix the system, raise compliance.{name}.attempts, or repeat with --rerun kind={name}"
         if verdict.by_speed:
             fix = f"stop other work on the machine, raise `attempts`, or repeat with --rerun cell={audit.test.cell}"
+        fix = LASTING if lasting else fix
         walk.findings.append(Finding(AUDIT_FAILS, str(audit.test.cell), f"{name}: {verdict.problem}", fix))

@@ -303,10 +303,28 @@ def test_a_test_of_an_invalid_run_is_not_in_sync(tmp_path: Path) -> None:
     assert "TEST01" not in console(tmp_path, "why", CELL).out.partition("In sync: ")[2].partition("\n")[0]
 
 
+def read_during_the_run(repository: Repository, which: str = "True") -> None:
+    """Read the user.conf again in these runs. Before a test, LoadGen may lose the ERROR that it logs about this, since
+    its thread starts shortly before its log is open."""
+    again = "settings.FromConfig(str(conf), given.benchmarks, given.scenarios)"
+    start = "def issue(samples):\n"
+    script(repository, start, f"{start}    if {which}:\n        {again}\n")
+
+
+def test_a_compliance_run_that_loadgen_refuses_is_not_tried_again(tmp_path: Path) -> None:
+    repository = with_miniature(tmp_path, "TEST01")
+    read_during_the_run(repository, "given.audit_test")
+    repository.edit("specs/spec.yaml", "compliance: [TEST01]", "compliance: {TEST01: {attempts: 3}}")
+    report = repository.reconcile()
+    assert only(repository, f"ComplianceTest:{CELL}/TEST01").values["lasting"] is True
+    assert only(repository, f"Verdict:{CELL}/TEST01").values["passed"] is False
+    (finding,) = [f for f in report.after.difference.findings if f.kind == "AuditFails"]
+    assert "--rerun" not in finding.fix
+
+
 def test_a_setup_that_loadgen_refuses_is_not_tried_again(tmp_path: Path) -> None:
     repository = with_miniature(tmp_path, "TEST01")
-    read = "settings.FromConfig(str(conf), given.benchmarks, given.scenarios)\n"
-    script(repository, read, read + read)
+    read_during_the_run(repository)
     repository.edit("specs/spec.yaml", "min_query_count: 100,", "min_query_count: 100, attempts: 3,")
     report = repository.reconcile()
     run = only(repository, RUNS[0])

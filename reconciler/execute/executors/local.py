@@ -8,6 +8,7 @@ import dataclasses
 import os
 import secrets
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -50,24 +51,33 @@ MARK = "RECONCILE_CHILD"  # in the environment of a child and its descendants, w
 _PR_SET_CHILD_SUBREAPER = 36
 _ROUNDS = 200  # a killed process may have started another since
 _LOOK = 0.01
+_adopting = 0  # open contexts: steps on several machines overlap, and adoption is a property of the whole process
+_adopting_lock = threading.Lock()
 
 
 @contextlib.contextmanager
 def find_adopted(mark: str) -> Iterator[None]:
     """Make this process adopt orphans while the context is open. At its end, kill the processes that carry the mark and
     their descendants, but no other process of this program or the user."""
-    _adopt(1)
+    _count_adopting(1)
     try:
         yield
     finally:
         try:
             _end(mark)
         finally:
-            _adopt(0)
+            _count_adopting(-1)
 
 
 def make_mark() -> str:
     return secrets.token_hex(8)
+
+
+def _count_adopting(change: int) -> None:
+    global _adopting
+    with _adopting_lock:
+        _adopting += change
+        _adopt(int(_adopting > 0))
 
 
 def _adopt(on: int) -> None:

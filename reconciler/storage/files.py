@@ -41,6 +41,7 @@ _GONE = ".gone"  # suffix of a folder that is being removed; its name begins wit
 _ENDING_GRACE = 0.3  # seconds in which a killed process ends
 _LONGEST_OWNER = 1000  # bytes read of a lock file
 _ORPHAN_GRACE = 10.0  # seconds in which the child of a killed pass ends
+_RELEASED = " (released)"  # in a lock file: its owner is done, and only children may still use the lock
 
 
 class PathIn:
@@ -331,10 +332,14 @@ class Lock:
 
     def _write(self, descriptor: int, note: str) -> None:
         with convert_storage_errors(self.path):
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, f"process {os.getpid()}, {self.purpose}\n{note}\n".encode(errors="replace"), 0)
+            self._write_owner(descriptor, f", {self.purpose}\n{note}")
+
+    def _write_owner(self, descriptor: int, text: str) -> None:
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"process {os.getpid()}{text}\n".encode(errors="replace"), 0)
 
     def _make_locked_error(self, owner: str, note: str, *, alive: bool) -> LockedError:
+        owner = owner.replace(_RELEASED, "")
         if alive:
             holder = owner.removesuffix(f", {self.purpose}")
             fix = "wait for it to end, or stop it; the lock ends with it"
@@ -375,6 +380,8 @@ class Lock:
 
     def release(self) -> None:
         if self.descriptor >= 0:
+            with contextlib.suppress(OSError):
+                self._write_owner(self.descriptor, f"{_RELEASED}, {self.purpose}\n")
             os.close(self.descriptor)
             self.descriptor = -1
 
@@ -401,8 +408,8 @@ class RepositoryLock(Lock):
 
 
 def find_lock_owner(path: Path) -> str:
-    """Return the lock's owner, as "process 123, pass over this repository"; "" if it is free. The check itself takes
-    the lock for a moment, so a process that fails to get it just then should try again."""
+    """Return the lock's owner, as "process 123, pass over this repository"; "" if it is free or released. The check
+    itself takes the lock for a moment, so a process that fails to get it just then should try again."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -411,7 +418,8 @@ def find_lock_owner(path: Path) -> str:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         return ""
     except OSError:
-        return _read_owner(descriptor)[0]
+        owner = _read_owner(descriptor)[0]
+        return "" if _RELEASED in owner else owner
     finally:
         os.close(descriptor)
 
@@ -425,11 +433,13 @@ def _read_owner(descriptor: int) -> tuple[str, str]:
 
 
 def _is_running(owner: str) -> bool:
-    """Return True if the process named in a lock file is running, or if none is named. A process that merely waits for
-    its parent to notice its end does not count."""
+    """Return True if the process named in a lock file is running and has not released the lock, or if none is named. A
+    process that merely waits for its parent to notice its end does not count."""
     found = re.match(r"process (\d+)", owner)
     if found is None:
         return True
+    if _RELEASED in owner:
+        return False
     try:
         os.kill(int(found[1]), 0)
         state = Path(f"/proc/{found[1]}/stat").read_text(encoding="utf-8", errors="replace")

@@ -261,6 +261,17 @@ def test_lock_of_a_process_that_is_gone_is_waited_for(tmp_path: Path) -> None:
     holder.communicate()
 
 
+def test_released_lock_that_a_child_still_has_is_waited_for(tmp_path: Path) -> None:
+    """As in watch mode, where one process makes pass after pass."""
+    with Lock(tmp_path / "lock", purpose="a pass").acquire() as lock:
+        child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, pass_fds=[lock.descriptor])
+    assert files.find_lock_owner(tmp_path / "lock") == ""
+    ending = threading.Timer(1.0, child.communicate, [b"\n"])
+    ending.start()
+    Lock(tmp_path / "lock", purpose="mine").acquire().release()
+    ending.join()
+
+
 def test_lock_that_a_leftover_holds_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "_ORPHAN_GRACE", 0.0)
     path = tmp_path / "lock"

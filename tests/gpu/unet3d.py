@@ -1,8 +1,8 @@
 """3D U-Net with random weights and the size of MLPerf's reference, on windows of a volume, to measure speed and compare
 backends. A sample is one window; the benchmark, not the GPU, cuts and joins windows.
 
-A benchmark file like a user's (see harness.benchmarks). Dataset settings: count, side, dtype. Model settings: widths
-("32,64,128,256,320,320"), program (also write model.pt2).
+A benchmark file like a user's (see harness.benchmarks). Dataset settings: count, side, dtype (int8: as resnet's). Model
+settings: widths ("32,64,128,256,320,320"), program (also write model.pt2).
 """
 
 from __future__ import annotations
@@ -13,18 +13,28 @@ from typing import Any
 
 import numpy as np
 
-from tests.gpu.resnet import Net
+from tests.gpu.resnet import Net, quantized
 
 SYNTHETIC = True
 RESPONSE_DTYPE = "float32"
 CLASSES = 3
+CALIBRATION = 8
 
 
 def build_dataset(_source: Path | None, settings: Mapping[str, Any], output: Path, counter: Any) -> None:
     count, side = int(settings.get("count", 64)), int(settings.get("side", 128))
-    samples = np.random.default_rng(1).standard_normal((count, 1, side, side, side), dtype=np.float32)
-    np.save(output / "samples.npy", samples.astype(str(settings.get("dtype", "float32"))))
+    save_windows(count, side, str(settings.get("dtype", "float32")), output)
     counter.bump(count)
+
+
+def save_windows(count: int, side: int, dtype: str, output: Path) -> None:
+    samples = np.random.default_rng(1).standard_normal((count, 1, side, side, side), dtype=np.float32)
+    np.save(output / "calibration.npy", samples[:CALIBRATION])
+    np.save(output / "samples.npy", convert(samples, dtype))
+
+
+def convert(samples: np.ndarray, dtype: str) -> np.ndarray:
+    return quantized(samples) if dtype == "int8" else samples.astype(dtype)
 
 
 def load_samples(dataset: Path) -> dict[str, np.ndarray]:

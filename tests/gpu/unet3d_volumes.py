@@ -15,7 +15,7 @@ import numpy as np
 
 from harness.benchmarks.unet3d import AT_ONCE, OUTPUTS, SIDE, STEP_THREADS, list_windows, loop
 from harness.run.qsl import Ragged
-from tests.gpu.unet3d import build_model, score
+from tests.gpu.unet3d import build_model, convert, save_windows, score
 
 SYNTHETIC = True
 RESPONSE_DTYPE = "uint8"
@@ -38,11 +38,11 @@ WINDOWS = sum(len(list(list_windows(shape))) for shape in list_volumes())
 
 def build_dataset(_source: Path | None, settings: Mapping[str, Any], output: Path, counter: Any) -> None:
     rng, dtype = np.random.default_rng(1), str(settings.get("dtype", "float32"))
-    block = rng.standard_normal((64, 64, 64), np.float32).astype(dtype)
+    block = convert(rng.standard_normal((64, 64, 64), np.float32), dtype)
     for number, shape in enumerate(list_volumes()[: int(settings.get("volumes", VOLUMES))]):
         np.save(output / f"volume-{number:02}.npy", np.tile(block, [size // 64 for size in shape])[None])
         counter.bump(1)
-    np.save(output / "samples.npy", rng.standard_normal((16, 1, SIDE, SIDE, SIDE), np.float32).astype(dtype))
+    save_windows(16, SIDE, dtype, output)
 
 
 def load_samples(dataset: Path) -> Mapping[str, Any]:

@@ -155,6 +155,32 @@ def latency(settings: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+def layers(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return the milliseconds of a batch in TensorRT's slowest layers: {name: time}, "total", and the layers' count."""
+    import tensorrt_bindings as trt
+
+    class Profiler(trt.IProfiler):
+        def __init__(self) -> None:
+            super().__init__()
+            self.times: dict[str, float] = {}
+
+        def report_layer_time(self, layer_name: str, ms: float) -> None:
+            self.times[layer_name] = self.times.get(layer_name, 0.0) + ms
+
+    stream = start_device()
+    engine = TensorRt(settings, stream)
+    repeat(engine.enqueue, stream, 20)
+    engine.context.profiler = profiler = Profiler()
+    repeat(engine.enqueue, stream, 1)  # reports the batch before it
+    profiler.times.clear()
+    rounds = 20
+    for _ in range(rounds):
+        repeat(engine.enqueue, stream, 1)
+    times = sorted(((ms / rounds, name) for name, ms in profiler.times.items()), reverse=True)
+    slowest = {name[:160]: round(ms, 4) for ms, name in times[: settings.get("most", 30)]}
+    return {"total": round(sum(ms for ms, _ in times), 3), "count": len(times), "slowest": slowest}
+
+
 def repeat(work: Callable[[], None], stream: Any, count: int) -> None:
     for _ in range(count):
         work()
@@ -221,7 +247,7 @@ def plain(settings: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
-PROGRAMS = {"rate": rate, "latency": latency, "plain": plain}
+PROGRAMS = {"rate": rate, "latency": latency, "layers": layers, "plain": plain}
 
 if __name__ == "__main__":
     print(json.dumps(PROGRAMS[sys.argv[1]](json.loads(sys.argv[2]))))

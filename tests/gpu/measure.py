@@ -9,6 +9,7 @@ FILE]``.
 - single: SingleStream's median latency minus that of the bare engine.
 - volumes: Offline samples/s of samples with several calls of the engine each, over complete permutations of them that
   take about $SECONDS_EACH (62) seconds, relative to the bare engine; only on request.
+- layers: the time of TensorRT's slowest layers; only on request.
 - plain: the loop that a user would write, Offline and SingleStream.
 - scaling: Offline on all devices relative to the sum of single devices; only on request.
 """
@@ -210,10 +211,15 @@ def environment(name: str, value: str) -> Iterator[None]:
             os.environ[name] = str(before)
 
 
+def layers(case: Case, _rounds: int) -> Figures:
+    return case.bare("layers")
+
+
 PARTS: dict[str, Callable[[Case, int], Figures]] = {
     "offline": offline,
     "single": single,
     "volumes": volumes,
+    "layers": layers,
     "plain": plain,
     "server": server,
     "scaling": scaling,

@@ -130,7 +130,7 @@ $description
         digits:
           SingleStream: {min_query_count: 2_000}
           MultiStream: {min_query_count: 1_000, engine: {batch_size: 8}}
-          Server: {target_qps: 200, target_latency: 500 ms, min_query_count: 2_000}
+          Server: {target_qps: 200, target_latency: 2 s, min_query_count: 2_000}
           Offline: {target_qps: 10_000, min_query_count: 50_000, engine: {batch_size: 32}}
         # resnet:
         #   SingleStream:    # empty: the benchmark's settings and the round's

@@ -19,7 +19,7 @@ from reconciler.resource.settings import ADAPTER, RESULTS
 from reconciler.rules.rounds import list_rounds, load_ruleset
 from reconciler.spec import fields
 from reconciler.spec.commands import PLACEHOLDERS
-from reconciler.spec.groups import Empty, Group
+from reconciler.spec.groups import Empty, Group, describe
 from reconciler.spec.layers import Block, LayeredSetting, combine, flatten
 from reconciler.spec.locations import Variables
 from reconciler.spec.names import find_nearest, give_advice
@@ -38,18 +38,18 @@ Scenario = Literal["SingleStream", "MultiStream", "Server", "Offline", "Interact
 class Needs(Group):
     """Files that the commands need, below the folder given as `code`; may contain words, {system}, {scenario} and *."""
 
-    command: list[fields.Text] = Field([], description="Files that the command needs.")
-    score: list[fields.Text] = Field([], description="Files that the scorer needs.")
+    command: list[fields.Text] = describe("Files that the command needs.", [])
+    score: list[fields.Text] = describe("Files that the scorer needs.", [])
 
 
 class AdaptedBenchmark(Group):
     """A benchmark that the harness can run."""
 
-    words: Annotated[dict[str, fields.Text], Empty] = Field({}, description="Values of {name} in the settings.")
-    settings: SettingsGroup = Field(SettingsGroup(), description="Settings of this benchmark only.")
-    needs: Needs = Field(Needs(), description="Files that this benchmark needs in addition.")
-    unsupported: Annotated[dict[Scenario, fields.Text], Empty] = Field(
-        {}, description="Scenario → reason that its command does not run it."
+    words: Annotated[dict[str, fields.Text], Empty] = describe("Values of {name} in the settings.", {})
+    settings: SettingsGroup = describe("Settings of this benchmark only.", SettingsGroup())
+    needs: Needs = describe("Files that this benchmark needs in addition.", Needs())
+    unsupported: Annotated[dict[Scenario, fields.Text], Empty] = describe(
+        "Scenario → reason that its command does not run it.", {}
     )
 
 
@@ -59,39 +59,39 @@ class Rates(Group):
     files: fields.Text = Field(
         description="Path below its code; may contain {system} or {accelerator}, {scenario}, its placeholders and *."
     )
-    otherwise: fields.OptionalText = Field(None, description="Path to look at if there is no such file.")
-    accelerators: int | None = Field(None, description="Number of accelerators that a file with {accelerator} is for.")
-    system: fields.OptionalText = Field(None, description="Setting that names the system, if the files do not.")
-    spelling: Annotated[dict[str, fields.Text], Empty] = Field(
-        {}, description="Part of a system's name → the same part in that setting."
+    otherwise: fields.OptionalText = describe("Path to look at if there is no such file.")
+    accelerators: int | None = describe("Number of accelerators that a file with {accelerator} is for.")
+    system: fields.OptionalText = describe("Setting that names the system, if the files do not.")
+    spelling: Annotated[dict[str, fields.Text], Empty] = describe(
+        "Part of a system's name → the same part in that setting.", {}
     )
-    sections: Annotated[dict[str, fields.Text], Empty] = Field(
-        {}, description="End of a system's name, such as _MaxQ → start of the heading of its settings."
+    sections: Annotated[dict[str, fields.Text], Empty] = describe(
+        "End of a system's name, such as _MaxQ → start of the heading of its settings.", {}
     )
-    target_qps: Annotated[dict[Scenario, fields.Text], Empty] = Field({}, description="Scenario → name of its target.")
-    batch_size: fields.OptionalText = Field(None, description="Name of the batch size.")
-    min_duration: fields.OptionalText = Field(None, description="Name of the minimum duration, in ms.")
-    min_query_count: fields.OptionalText = Field(None, description="Name of the minimum number of queries.")
+    target_qps: Annotated[dict[Scenario, fields.Text], Empty] = describe("Scenario → name of its target.", {})
+    batch_size: fields.OptionalText = describe("Name of the batch size.")
+    min_duration: fields.OptionalText = describe("Name of the minimum duration, in ms.")
+    min_query_count: fields.OptionalText = describe("Name of the minimum number of queries.")
 
 
 class Harnessed(Group):
     """Facts about a published harness."""
 
     source: fields.Text = Field(description="Repository, commit and files that this is based on.")
-    notes: fields.OptionalText = Field(None, description="Notes for users, such as the names of systems.")
-    folder: fields.OptionalText = Field(
-        None, description="Path of its code below a whole checkout; may contain the benchmark's placeholders and *."
+    notes: fields.OptionalText = describe("Notes for users, such as the names of systems.")
+    folder: fields.OptionalText = describe(
+        "Path of its code below a whole checkout; may contain the benchmark's placeholders and *."
     )
-    cpu_folder: fields.OptionalText = Field(
-        None, description="End of the paths of code for systems without accelerators, if other folders are for those."
+    cpu_folder: fields.OptionalText = describe(
+        "End of the paths of code for systems without accelerators, if other folders are for those."
     )
-    settings: SettingsGroup = Field(SettingsGroup(), description="Settings of every benchmark.")
-    needs: Needs = Field(Needs(), description="Files that every benchmark needs.")
+    settings: SettingsGroup = describe("Settings of every benchmark.", SettingsGroup())
+    needs: Needs = describe("Files that every benchmark needs.", Needs())
     benchmarks: dict[str, AdaptedBenchmark] = Field(description="Official names of the benchmarks that it runs.")
-    unsupported: Annotated[dict[str, fields.Text], Empty] = Field(
-        {}, description="Official name → reason that it does not run it."
+    unsupported: Annotated[dict[str, fields.Text], Empty] = describe(
+        "Official name → reason that it does not run it.", {}
     )
-    published: Rates | None = Field(None, description="Initial values from its own files, for `init --harness`.")
+    published: Rates | None = describe("Initial values from its own files, for `init --harness`.")
 
 
 class Named(Group):

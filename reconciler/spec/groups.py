@@ -18,7 +18,7 @@ def _convert_empty(value: Any) -> Any:
 
 
 class RecordedAs(str):
-    """Marks a field whose value is named differently among the settings than its path in the spec."""
+    """Mark of a field whose value is named differently among the settings than its path in the spec."""
 
     __slots__ = ()
 

@@ -415,11 +415,11 @@ def load_with(folder: Path, benchmark: str, official: str = "llama3.1-8b") -> di
 
 @pytest.mark.parametrize("name", list_presets())
 def test_preset_is_a_right_spec_with_its_source(name: str, tmp_path: Path) -> None:
-    preset = list_presets()[name]
-    official = next((one for one in ("bert-99", "dlrm-v2-99", "stable-diffusion-xl") if one in preset.source), None)
+    source = str(list_presets()[name][f"preset.{name}"][0].value.value)
+    official = next((one for one in ("bert-99", "dlrm-v2-99", "stable-diffusion-xl") if one in source), None)
     settings = load_with(tmp_path, f"      use: [{name}]\n", official or "llama3.1-8b")
-    assert preset.source.startswith(("MLPerf Inference v5.1, ", "measured with "))
-    assert settings[f"preset.{name}"] == Value(preset.source, Origin(f"preset {name}"))
+    assert source.startswith(("MLPerf Inference v5.1, ", "measured with "))
+    assert settings[f"preset.{name}"] == Value(source, Origin(f"preset {name}"))
     backend = BACKENDS[str(settings["engine.backend"].value)]
     assert backend.generates is not bool(official)
     taken = {key: value for key, value in settings.items() if key.startswith(("engine.", "run."))}

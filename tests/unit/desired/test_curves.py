@@ -7,7 +7,7 @@ import pytest
 from reconciler.desired.checks import check
 from reconciler.desired.compile import compile_desired
 from reconciler.desired.state import Desired, Pins
-from reconciler.errors import Problem, SpecError
+from reconciler.errors import Problem
 from reconciler.reconcile.planning import make_expectation
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import Recorded
@@ -80,9 +80,7 @@ def test_the_accuracy_of_a_rehearsed_point_is_required_to_meet_no_bar(rehearsal:
 
 
 def find_problems(*changes: tuple[str, str]) -> list[Problem]:
-    with pytest.raises(SpecError) as caught:
-        list_keys(*changes)
-    return list(caught.value.problems)
+    return list(writing.catch_problems(list_keys, *changes))
 
 
 def list_stale(before: dict[str, str], after: dict[str, str]) -> set[str]:

@@ -19,13 +19,7 @@ from tests.unit.desired.test_inputs import HERE, RULES, declare
 from tests.unit.spec import writing
 
 ROUND = "v6.1"
-SPEC = """\
-apiVersion: mlperf-reconciler/v1
-kind: Submission
-metadata: {name: acme}
-spec:
-  round: v6.1
-  submitter: ACME
+SPEC = writing.give_head("""\
   # nothing of an optional part
   systems:
     box: {category: edge, status: available}
@@ -40,7 +34,7 @@ spec:
       harness: {command: [run, "{run_dir}", "{user_conf}"], score: {command: [s, "{accuracy_log}"]}, code: .}
   divisions:
     closed: {box: {net: {SingleStream: {}, Offline: {target_qps: 9}}}}
-"""
+""")
 NET, CHAT = "net: {SingleStream: {}, Offline: {target_qps: 9}}", "chat: {Offline: {target_qps: 1}}"
 BOX, ENGINE = "status: available}", "engine: {backend: onnxruntime}"
 COMMAND = 'harness: {command: [run, "{run_dir}", "{user_conf}"], score: {command: [s, "{accuracy_log}"]}, code: .}'

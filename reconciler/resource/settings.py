@@ -102,6 +102,10 @@ def words_of(name: str) -> SpecField[tuple[str, ...]]:
     return SpecField(name, lambda settings: settings.get_words(name))
 
 
+def seconds_of(name: str) -> SpecField[float]:
+    return SpecField(name, lambda settings: settings.get_seconds(name))
+
+
 class CellFields:
     """The fields of a cell and its system, which all classes that read settings by name share."""
 
@@ -202,7 +206,7 @@ class CellSettings(CellFields, Settings, frozen=True):
     build_command = words_of(BUILD_COMMAND)
     service_command = words_of(SERVICE_COMMAND)
     harness_outputs = words_of("harness.outputs")
-    harness_timeout = SpecField[float]("harness.timeout", lambda settings: settings.get_seconds("harness.timeout"))
+    harness_timeout = seconds_of("harness.timeout")
     results = text_of(RESULTS, USUAL)
     image = text_of("harness.image")
     model_name = text_of("harness.model_name")

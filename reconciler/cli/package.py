@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from reconciler.cli.shared.options import ExistingPath, complete_refs, json_option, spec_option, takes
+from reconciler.cli.shared.options import ExistingPath, complete_refs, file_option, json_option, spec_option, takes
 from reconciler.cli.shared.output import say, say_json
 from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.errors import ERROR, IN_SYNC, ReconcilerError
@@ -73,11 +73,8 @@ def _read_first_line(file: Path) -> str:
 
 _LISTED = 30
 _PLACES = 4  # cells listed for a reason that several have
-_OUTPUT = click.Option(
-    ["-o", "--output"],
-    metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="The archive to write; by default one named after submitter, round and commit in .reconcile/packages/.",
+_OUTPUT = file_option(
+    "The archive to write; by default one named after submitter, round and commit in .reconcile/packages/."
 )
 _ENCRYPT = click.Option(
     ["--encrypt"], type=click.Choice(tuple(ENDINGS)), help="Encrypt it with this program; no plain copy is kept."

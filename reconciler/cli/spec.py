@@ -13,7 +13,7 @@ from click.shell_completion import CompletionItem
 from msgspec.structs import replace
 
 from reconciler.cli.shared.options import json_option, takes
-from reconciler.cli.shared.output import choose_paint, say, say_json
+from reconciler.cli.shared.output import choose_paint, say, say_json, say_report
 from reconciler.cli.shared.repository import find_repository, show_from_root
 from reconciler.desired.checks import check_reading
 from reconciler.desired.compile import compile_desired
@@ -58,10 +58,8 @@ def explain_command(path: str, as_json: bool) -> int:
     Editors use the same schema: the first line of a spec names the schema, schemas/submission.schema.json.
     """
     found = find_schema_node(path)
-    if as_json:
-        say_json(render_document("explain", **render_schema_part(found)))
-        return IN_SYNC
-    say(render_schema_node(found, min(choose_paint().width or WIDTH, WIDTH)))
+    document = render_document("explain", **render_schema_part(found))
+    say_report(document, render_schema_node(found, min(choose_paint().width or WIDTH, WIDTH)), as_json=as_json)
     return IN_SYNC
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import suppress
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -167,18 +168,13 @@ class Site(Struct, dict=True):
     def show_all_history(self, links: Links, compared: tuple[str, str] | None = None) -> str:
         """Show every cell of the matrix that has committed results, one below another, and one comparison."""
         cells = self._list_cells()
-        documents = [self._read_history(cell) for cell in cells]
-        histories = [arrange_history(document) for document in documents if document is not None]
+        histories = []
+        for cell in cells:
+            with suppress(ReconcilerError):  # without committed results, or before the first commit
+                histories.append(arrange_history(self.source.read_history(cell)))
         comparisons = [arrange_comparison(self.source.read_comparison(*compared))] if compared else []
         found = {"cells": cells, "histories": histories, "comparisons": comparisons, "recent": [], "problem": None}
         return self.render("history.html", links, "history", title="History", **found)
-
-    def _read_history(self, cell: str) -> Document | None:
-        """Return the history of a cell, or None if it has no committed results or if there is no commit yet."""
-        try:
-            return self.source.read_history(cell)
-        except ReconcilerError:
-            return None
 
     def show_findings(self, links: Links, tree: str = "", command: str = "") -> str:
         trees = self.source.list_trees()

@@ -94,7 +94,7 @@ def pr_command(
     if markdown == Path("-"):
         say(views.render_markdown(compared.outside).removesuffix("\n"), is_folded=False)
     elif as_json:
-        say_json(views.render_document(found))
+        say_json(views.render_impact(found))
     else:
         say(views.render_text(found, paint=choose_paint(), limit=None if show_all else views.LIMIT))
     if annotate if annotate is not None else os.environ.get("GITHUB_ACTIONS") == "true" and not as_json:

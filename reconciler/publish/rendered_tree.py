@@ -66,7 +66,7 @@ def publish(paths: RepositoryPaths, tree: Path, desired: Desired, difference: Di
     before = read_rendered(paths)
     if not (before.is_of(paths, tree) and tree.is_dir()):
         before = Rendered()
-    cells_before = (Cell.parse(name) for name in before.cells if name != SHARED)
+    cells_before = (Cell.parse(name) for name in (before.cells if difference.frozen else ()) if name != SHARED)
     kept = tuple(cell for cell in cells_before if find_freeze(cell, difference.frozen))
     content, ruleset = assemble_content(paths, desired, difference, kept)
     chosen = {cell: records for cell, records in select_publishable(difference).items() if cell not in kept}

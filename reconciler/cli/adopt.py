@@ -13,13 +13,7 @@ from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.cli.shared.repository import find_repository
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC
 from reconciler.importing.adopted_records import TakenRecord
-from reconciler.importing.adoption import (
-    AdoptedTree,
-    DueSteps,
-    adopt_tree,
-    import_runs,
-    import_trees,
-)
+from reconciler.importing.adoption import AdoptedTree, DueSteps, adopt_tree, import_runs, import_trees
 from reconciler.importing.log_tree import ImportedTree
 from reconciler.importing.run_import import UNKNOWABLE, check_declared
 from reconciler.render.documents import render_document

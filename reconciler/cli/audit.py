@@ -118,13 +118,7 @@ _AT = click.Option(
 @click.command("audit")
 @takes([_AT, _SIGNERS, _RESCORE, _RERUN, busy_option(), *reporting_options()])
 def audit_command(
-    at: str,
-    signers: Path | None,
-    rescore: bool,
-    rerun: tuple[str, ...],
-    busy: bool,
-    as_json: bool,
-    show_all: bool,
+    at: str, signers: Path | None, rescore: bool, rerun: tuple[str, ...], busy: bool, as_json: bool, show_all: bool
 ) -> int:
     """Check every record, log, metric, verdict and rendered file of a commit, from its own bytes alone.
 

@@ -60,11 +60,8 @@ def _describe_embargo(embargo: Embargo | None) -> str:
         return "No embargo is declared: results may go anywhere."
     if not embargo.is_in_force(datetime.now(UTC).date()):
         return f"The embargo ended on {embargo.until}: results may go anywhere."
-    return (
-        f"An {embargo}: results may go only to {', '.join(embargo.allow)}."
-        if embargo.allow
-        else f"An {embargo}: results may go nowhere."
-    )
+    where = f"only to {', '.join(embargo.allow)}" if embargo.allow else "nowhere"
+    return f"An {embargo}: results may go {where}."
 
 
 def _install_hook(paths: RepositoryPaths) -> int:

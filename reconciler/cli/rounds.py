@@ -194,11 +194,7 @@ def show_conflicts(round_name: str | None, as_json: bool) -> int:
             type=ExistingPath(file_okay=False, path_type=Path),
             help="A checkout of mlcommons/inference, or its folder tools/submission. No code of it is run.",
         ),
-        click.Option(
-            ["--conf"],
-            type=ExistingPath(dir_okay=False, path_type=Path),
-            help="The round's mlperf.conf.",
-        ),
+        click.Option(["--conf"], type=ExistingPath(dir_okay=False, path_type=Path), help="The round's mlperf.conf."),
         click.Option(["--round", "round_name"], help="Default: the newest that the checker has."),
         click.Option(["--base"], help="The round that it extends. Default: the newest known one before it."),
         json_option(),

@@ -22,12 +22,7 @@ from reconciler.reconcile.line_commits import show_line_commit
 from reconciler.record.index import load_record
 from reconciler.record.store import find_readable
 from reconciler.render.cell import render_showing_part
-from reconciler.render.documents import (
-    convert_plain_value,
-    make_metric_document,
-    render_cells_part,
-    render_document,
-)
+from reconciler.render.documents import convert_plain_value, make_metric_document, render_cells_part, render_document
 from reconciler.render.explanation import collect_origins, render_explanation_part, render_inputs_part
 from reconciler.resource.kinds import PERFORMANCE, Cell, Kind
 from reconciler.resource.records import TELEMETRY_LOG, Record, Summary

@@ -292,8 +292,8 @@ def render_findings_reference() -> str:
     parts += [_render_row((f"`{rule.id}`", rule.title, rule.argument)) for rule in consistency.list_rules()]
     parts += ["", "### Rules of `check`\n", *_CHECK_COLUMNS]
     for rule in check.list_rules():
-        severity = "" if rule.severity is Severity.ERROR else f" ({rule.severity.value})"
-        parts.append(_render_row((f"`{rule.id}`{severity}", rule.title, ", ".join(rule.sources), rule.argument)))
+        mark = "" if rule.severity is Severity.ERROR else f" ({rule.severity.value})"
+        parts.append(_render_row((f"`{rule.id}`{mark}", rule.title, ", ".join(rule.sources), rule.argument)))
     return "\n".join(parts) + "\n"
 
 

@@ -62,17 +62,9 @@ PIECES = (
         "1000",
         "007",
     ),
-    *(
-        r"\boxed{",
-        r"\boxed{12}",
-        r"\boxed{ 3 }",
-        "}",
-        "Answer: 5",
-        "Answer: 6.5",
-        "answer:8 ",
-        "<|channel|>analysis<|message|>",
-    ),
-    *("<|channel|>final<|message|>", "<|channel|>final 12<|message|>", "<|return|>", "<|end|>"),
+    *(r"\boxed{", r"\boxed{12}", r"\boxed{ 3 }", "}", "Answer: 5", "Answer: 6.5", "answer:8 "),
+    *("<|channel|>analysis<|message|>", "<|channel|>final<|message|>", "<|channel|>final 12<|message|>"),
+    *("<|return|>", "<|end|>"),
 )
 SETS = ("gpqa_diamond", "mmlu_pro", "AIME_2024", "aime25")
 

@@ -251,12 +251,10 @@ def test_rescore_of_an_older_commit_uses_its_own_spec(recorded: Path, tmp_path: 
     status, found = claims(reconcile, "--rescore", "--at", "HEAD~1")
     assert (status, found[CELL, "accuracy"][0]) == (0, "proven")
     assert claims(reconcile, "--rescore", "--at", "HEAD")[0] == 2
+    lost = "judge_of_texts"
     for text, why in (
         ("from harness.errors import HarnessError\nraise HarnessError('no labels', 'input')", "no labels"),
-        (
-            "import judge_of_texts",
-            "cannot import judge_of_texts: No module named 'judge_of_texts' (install judge_of_texts)",
-        ),
+        ("import judge_of_texts", f"cannot import {lost}: No module named '{lost}' (install {lost})"),
     ):
         mishap.write_text(text)  # what fails has a fix, or none
         found = claims(reconcile, "--rescore", "--at", "HEAD~1")[1]
@@ -489,8 +487,7 @@ def changed(root: Path, before: str, after: str) -> None:
 
 
 def test_rerun_contradicts_a_result_that_the_system_does_not_reach(served: Path, reconcile: Reconcile) -> None:
-    runs = [decode(p.read_bytes(), p.name) for p in (served / "state/records/Run").glob("*.json")]
-    metric = next(r.values["metric"] for r in runs if str(r.address) == f"Run:{SERVED}/performance")
+    metric = served_record(served).values["metric"]
     changed(served, f'"value": "{metric["value"]}"', f'"value": "{float(metric["value"]) * 100:.3f}"')
     code, found = claims(reconcile, "--rerun", "digits")
     proof, detail = found[REPEATED]
@@ -501,12 +498,7 @@ def test_rerun_contradicts_a_result_that_the_system_does_not_reach(served: Path,
 
 def test_rerun_on_another_machine_is_refused_with_what_differs(served: Path, reconcile: Reconcile) -> None:
     others = {"machine.cpu": "Abacus 9000", "machine.architecture": "abacus"}
-    here = {
-        name: fact.value
-        for p in (served / "state/records/Run").glob("*.json")
-        for name, fact in decode(p.read_bytes(), p.name).facts.items()
-        if name in others
-    }
+    here = {name: served_record(served).facts[name].value for name in others}
     for name, other in others.items():
         changed(served, f'"value": "{here[name]}"', f'"value": "{other}"')
     code, found = claims(reconcile, "--rerun", "digits")
@@ -548,11 +540,7 @@ def test_rerun_with_other_code_names_the_program_that_made_the_record(
     served: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on a machine with another version of the harness."""
-    record = next(
-        r
-        for p in (served / "state/records/Run").glob("*.json")
-        if str((r := decode(p.read_bytes(), p.name)).address) == f"Run:{SERVED}/performance"
-    )
+    record = served_record(served)
     probed = rerun.probe_nodes
 
     def other_code(*arguments: Any) -> tuple[Any, ...]:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -76,18 +77,25 @@ def _record(folder: Path) -> Path:
     (root / ".gitignore").write_text(".reconcile/\n")
     git(root, "init", "--quiet", "--initial-branch=main")
     commit(root, "Declare one cell")
+    return measure(root)
+
+
+def measure(root: Path) -> Path:
     ended = console_here(root, "--commit")
     assert ended.code == 0, ended.out + ended.err
+    return root
+
+
+def enter_copy(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    root = copy_folder(source, tmp_path / "repository")
+    monkeypatch.chdir(root)
     return root
 
 
 @pytest.fixture
 def recorded(recorded_once: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The working folder, in sync and with its records committed."""
-    root = tmp_path / "repository"
-    copy_folder(recorded_once, root)
-    monkeypatch.chdir(root)
-    return root
+    return enter_copy(recorded_once, tmp_path, monkeypatch)
 
 
 @pytest.fixture
@@ -119,6 +127,10 @@ class Reconcile:
         assert code == 0, out + err
         return out
 
+    def report(self, *words: str) -> Any:
+        """Return what a command prints as JSON, however it ends."""
+        return json.loads(self(*words, "--json")[1])
+
     def refuse(self, *words: str) -> str:
         """Return standard error of a command that ends with 1."""
         code, out, err = self(*words)
@@ -132,11 +144,14 @@ def reconcile(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatc
     return Reconcile(capsys)
 
 
-def edit(root: Path, before: str, after: str) -> None:
+def edit(root: Path, before: str, after: str, message: str = "") -> None:
+    """Replace a text of the spec, and commit that where a message is given."""
     path = root / "specs/one.yaml"
     text = path.read_text()
     assert before in text
     path.write_text(text.replace(before, after))
+    if message:
+        commit(root, message)
 
 
 def read_day(path: Path) -> date:

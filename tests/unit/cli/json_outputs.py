@@ -105,8 +105,7 @@ def outputs(root: Path) -> Mapping[str, Any]:
     found: dict[str, list[Any]] = {}
     for name in (*_FIRST, *(n for n in list_commands() if n not in {*_FIRST, *_LAST, *WITHOUT_EXAMPLE})):
         found.setdefault(name, []).append(_type(root, name))
-    edit(root, "target_qps: 1000", "target_qps: 1100")
-    commit(root, "Ask for more")
+    edit(root, "target_qps: 1000", "target_qps: 1100", "Ask for more")
     for name in _LAST:
         found.setdefault(name, []).append(_type(root, name))
     return found

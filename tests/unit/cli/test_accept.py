@@ -64,7 +64,7 @@ def test_what_is_accepted_is_not_made_again_and_every_view_says_so(recorded: Pat
     _, why, _ = reconcile("why", "digits")
     assert "the kernels are the same" in why
     assert "specs/one.yaml:19" in why
-    document = json.loads(reconcile("why", "digits", "--json")[1])
+    document = reconcile.report("why", "digits")
     assert [a["stands"] for a in document["acceptances"]] == ["in force"]
     assert reconcile()[1].count("done in") == 0
 
@@ -165,8 +165,7 @@ def test_an_audit_holds_an_acceptance_to_the_day_of_its_commit(recorded: Path, r
     changed(recorded)
     expire(accept(reconcile))
     commit(recorded, "Accept for too short a while")
-    out = reconcile("audit", "--json")[1]
-    assert json.loads(out)["proof"] == "missing"
+    assert reconcile.report("audit")["proof"] == "missing"
 
 
 @pytest.mark.parametrize("later", [False, True], ids=["edited", "decided again"])
@@ -199,7 +198,7 @@ def test_an_audit_knows_an_edited_acceptance(recorded: Path, reconcile: Reconcil
     git(recorded, "checkout", "--quiet", "HEAD~1", "--", path.as_posix())
     other.unlink()
     commit(recorded, "Restore what was decided")
-    claims = json.loads(reconcile("audit", "--json")[1])["claims"]
+    claims = reconcile.report("audit")["claims"]
     assert not any(claim["what"].startswith("acceptance: ") for claim in claims)
 
 
@@ -221,7 +220,7 @@ def test_plan_as_json_names_decisions_and_a_saved_plan_is_bound_to_them(recorded
     assert reconcile("plan", "-o", "plan.json")[0] == 2
     accept(reconcile)
     reconcile("freeze", "digits", "--reason", "the deadline is over")
-    document = json.loads(reconcile("plan", "--json")[1])
+    document = reconcile.report("plan")
     jsonschema.validate(document, json.loads(read_shipped("schemas/plan.schema.json")))
     assert [(a["cell"], a["stands"]) for a in document["acceptances"]] == [(CELL, "in force")]
     assert [(f["cell"], f["reason"]) for f in document["frozen"]] == [(CELL, "the deadline is over")]

@@ -325,7 +325,7 @@ def test_a_run_that_was_saved_below_another_is_not_read(tree: Path, empty: Path,
 def audited(reconcile: Reconcile) -> dict[str, set[tuple[str, str]]]:
     """Benchmark → the conditions Audited of its cells."""
     found: dict[str, set[tuple[str, str]]] = {}
-    for cell in json.loads(reconcile("status", "--json")[1])["cells"]:
+    for cell in reconcile.report("status")["cells"]:
         for condition in cell["conditions"]:
             if condition["type"] == "Audited":
                 found.setdefault(cell["cell"].split("/")[2], set()).add((condition["status"], condition["reason"]))
@@ -376,7 +376,7 @@ def test_tests_that_came_with_runs_count_next_to_a_backend_of_ours(
     wanted = {f"ComplianceTest:{test}", f"Verdict:{test}"} if missing else set()
     assert {address for address in due if "Test" in address or "Verdict" in address} == wanted
     assert bool(due) is missing
-    shown = json.loads(reconcile("show", "closed/sys1/resnet/Offline", "--json")[1])["resources"]
+    shown = reconcile.report("show", "closed/sys1/resnet/Offline")["resources"]
     states = {item["address"].partition("/resnet/")[2]: item["state"] for item in shown if "TEST" in item["address"]}
     assert states["Offline/TEST01"].startswith("imported")
     assert states["Offline/TEST04"].startswith("Create" if missing else "imported")

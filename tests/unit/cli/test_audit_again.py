@@ -34,10 +34,9 @@ from reconciler.resource.records import Record, RecordedFact
 from reconciler.resource.settings import SCORE_COMMAND, CellSettings
 from reconciler.rules.compliance.scores import Slack
 from reconciler.storage.files import Lock, RepositoryPaths
-from tests.acceptance.conftest import console
 from tests.shared import copy_folder
 
-from .conftest import CELL, Reconcile, commit, edit, git
+from .conftest import CELL, Reconcile, commit, edit, enter_copy, git, measure
 
 Claims = dict[tuple[str, str], tuple[str, str]]
 
@@ -246,8 +245,7 @@ def test_rescore_of_an_older_commit_uses_its_own_spec(recorded: Path, tmp_path: 
     commit(recorded, "Use our own benchmark")
     with code.open("a") as stream:
         stream.write("\n\ndef score(log, dataset, output):\n    raise OSError('broken since')\n")
-    edit(recorded, "target_qps: 1000", "target_qps: 1100")
-    commit(recorded, "Break the scorer")
+    edit(recorded, "target_qps: 1000", "target_qps: 1100", "Break the scorer")
     status, found = claims(reconcile, "--rescore", "--at", "HEAD~1")
     assert (status, found[CELL, "accuracy"][0]) == (0, "proven")
     assert claims(reconcile, "--rescore", "--at", "HEAD")[0] == 2
@@ -271,24 +269,17 @@ REPEATED = (SERVED, "performance: repeated")
 @pytest.fixture(scope="module")
 def served_once(recorded_once: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Not to be changed."""
-    root = tmp_path_factory.mktemp("served") / "repository"
-    copy_folder(recorded_once, root)
+    root = copy_folder(recorded_once, tmp_path_factory.mktemp("served") / "repository")
     edit(root, "category: edge", "category: datacenter")
-    edit(root, "Offline: {target_qps: 1000, min_duration: 0, min_query_count: 512}", SERVER)
-    commit(root, "Serve")
-    ended = console(root, "--commit")
-    assert ended.code == 0, ended
-    return root
+    edit(root, "Offline: {target_qps: 1000, min_duration: 0, min_query_count: 512}", SERVER, "Serve")
+    return measure(root)
 
 
 @pytest.fixture
 def served(served_once: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Two runs of it may differ by 90 %: how busy the machine of the tests is must decide nothing."""
-    root = tmp_path / "repository"
-    copy_folder(served_once, root)
-    monkeypatch.chdir(root)
     monkeypatch.setattr(rerun, "find_slack", lambda *_: Slack(usual=90))
-    return root
+    return enter_copy(served_once, tmp_path, monkeypatch)
 
 
 def reports(root: Path) -> list[dict[str, object]]:

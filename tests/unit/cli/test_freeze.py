@@ -62,8 +62,9 @@ def test_a_neighbour_is_made_and_rendered_alongside_a_frozen_cell(recorded: Path
     assert kept
     assert kept.items() <= after.items()
     assert any("/digits/SingleStream/" in path for path in after)
-    again = reconcile("plan", "--json")[1]
-    assert {step["address"].partition(":")[2].split("/")[3] for step in json.loads(again)["steps"]} == {"Offline"}
+    assert {step["address"].partition(":")[2].split("/")[3] for step in reconcile.report("plan")["steps"]} == {
+        "Offline"
+    }
     settled = tree(recorded)
     reconcile()
     assert tree(recorded) == settled
@@ -129,8 +130,7 @@ def test_unfreeze_of_a_cell_names_the_freeze_of_everything(recorded: Path, recon
 
 def test_pr_warns_at_the_line_that_changes_a_frozen_cell(recorded: Path, reconcile: Reconcile) -> None:
     made = freeze(reconcile, "digits", "--commit")
-    edit(recorded, "batch_size: 8", "batch_size: 16")
-    git(recorded, "commit", "--quiet", "--all", "--message", "Use larger batches")
+    edit(recorded, "batch_size: 8", "batch_size: 16", "Use larger batches")
     _, out, _ = reconcile("pr", "--base", "HEAD~1", "--annotate")
     line = (recorded / "specs/one.yaml").read_text().splitlines().index(
         '      engine: {backend: "null", batch_size: 16}'

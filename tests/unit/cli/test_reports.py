@@ -101,7 +101,7 @@ def test_why_begins_with_what_was_edited_not_with_what_it_needs(recorded: Path, 
     for folder in ("objects", "scratch"):
         shutil.rmtree(recorded / ".reconcile" / folder, ignore_errors=True)
     edit(recorded, "target_qps: 1000", "target_qps: 2000")
-    report = json.loads(reconcile("why", "offline", "--json")[1])
+    report = reconcile.report("why", "offline")
     assert report["causes"] == [f"Run:{CELL}/performance"]
     assert "Dataset" in report["chain"]
 
@@ -111,7 +111,7 @@ def test_why_names_every_edit_of_one_commit(recorded: Path, reconcile: Reconcile
     edit(recorded, "epochs: 1", "epochs: 2")
     made = commit(recorded, "Edit both")
     _, text, _ = reconcile("why", "offline")
-    report = json.loads(reconcile("why", "offline", "--json")[1])
+    report = reconcile.report("why", "offline")
     assert report["causes"] == ["Model:digits", f"Run:{CELL}/performance"]
     head, _, _ = text.partition("To do:")
     assert "epochs 1 → 2" in head
@@ -124,9 +124,8 @@ def test_a_change_is_of_one_value_not_of_its_line(recorded: Path, reconcile: Rec
     text = (recorded / "specs/one.yaml").read_text()
     (recorded / "specs/one.yaml").write_text(text.replace(f"{name}: ", f"{name}: 1"))
     made = commit(recorded)
-    edit(recorded, "Offline: {", "Offline:  {")
-    commit(recorded, "Move the values of the line")
-    links = {link["address"]: link for link in json.loads(reconcile("why", "digits", "--json")[1])["links"]}
+    edit(recorded, "Offline: {", "Offline:  {", "Move the values of the line")
+    links = {link["address"]: link for link in reconcile.report("why", "digits")["links"]}
     line = links[f"Run:{CELL}/performance"]["line"]
     assert (line["name"], line["changed_by"]["commit"]) == (name, made)
     first = git(recorded, "rev-list", "--max-parents=0", "HEAD")
@@ -147,7 +146,7 @@ def test_show(recorded: Path, reconcile: Reconcile) -> None:
 
 def test_show_lists_no_key_of_what_a_resource_is_made_from(recorded: Path, reconcile: Reconcile) -> None:
     edit(recorded, "min_query_count: 512", "min_query_count: 512, compliance: {TEST01: {}, TEST04: {}}")
-    report = json.loads(reconcile("show", CELL, "--json")[1])
+    report = reconcile.report("show", CELL)
     assert {r["address"].partition(":")[0] for r in report["resources"]} >= {"ComplianceTest", "Verdict"}
     keys = {resource["key"] for resource in report["resources"]}
     listed = report["settings"]
@@ -260,7 +259,7 @@ def test_why_names_commit_author_and_line_at_each_step_of_the_chain(recorded: Pa
     asked = git(recorded, "rev-parse", "HEAD")
     assert reconcile("--commit")[0] == 0
     made = git(recorded, "rev-parse", "HEAD")
-    links = {link["address"]: link for link in json.loads(reconcile("why", "digits", "--json")[1])["links"]}
+    links = {link["address"]: link for link in reconcile.report("why", "digits")["links"]}
     kinds = [address.partition(":")[0] for address in links]
     assert kinds == ["Submission", "Result", "Score", "Run", "Run", "Model", "Dataset"]
     assert links["Submission:one"]["made_from"] == [f"Result:{CELL}"]
@@ -280,7 +279,7 @@ def test_why_names_commit_author_and_line_at_each_step_of_the_chain(recorded: Pa
 
 def test_why_of_what_is_not_committed_says_so(recorded: Path, reconcile: Reconcile) -> None:
     edit(recorded, "target_qps: 1000", "target_qps: 1100")
-    links = json.loads(reconcile("why", "digits", "--json")[1])["links"]
+    links = reconcile.report("why", "digits")["links"]
     run = next(link for link in links if link["address"].endswith("/performance"))
     assert run["due"] == "InputChanged"
     assert run["line"]["name"] == "target_qps"

@@ -472,10 +472,10 @@ def test_explain_follows_names_of_the_users_own_or_none(reconcile: Reconcile) ->
 
 
 def test_explain_as_json(reconcile: Reconcile) -> None:
-    found = json.loads(reconcile("explain", "publish", "--json")[1])
+    found = reconcile.report("explain", "publish")
     assert (found["path"], found["type"], found["fields"]) == ("spec.defaults.publish", "choice", {})
     assert {"latest", "median", "best"} <= set(found["choices"])
-    named = json.loads(reconcile("explain", "metadata", "--json")[1])["fields"]["name"]
+    named = reconcile.report("explain", "metadata")["fields"]["name"]
     assert (named["type"], named["required"]) == ("text or number", True)
 
 
@@ -512,7 +512,7 @@ def test_doctor_names_what_is_missing(begun: tuple[Path, str], reconcile: Reconc
         f"{sum('# <- fill in' in line for line in lines if not line.startswith('#'))} lines"
     )
     assert all(check["fix"] for check in checks if check["missing"])
-    gaps = json.loads(reconcile("validate", "--json")[1])["gaps"]
+    gaps = reconcile.report("validate")["gaps"]
     described = {number for number, line in enumerate(lines, 1) if line.endswith(": not declared   # <- fill in")}
     assert described
     assert described <= {gap["line"] for gap in gaps}, "validate counts each blank of the description, as init does"
@@ -567,7 +567,7 @@ def test_runs_that_would_be_refused_for_their_seeds_are_not_made(
     what = "the installed LoadGen does not have the seeds of round v6.1: its runs would be rejected"
 
     def list_blocked() -> list[tuple[str, str]]:
-        steps = json.loads(reconcile("plan", "--json", "--only", "Run")[1])["steps"]
+        steps = reconcile.report("plan", "--only", "Run")["steps"]
         return [
             (step["blocked"], step["fix"].partition(";")[0]) for step in steps if step["address"].startswith("Run:")
         ]

@@ -224,5 +224,5 @@ def test_the_log_of_the_official_checker_is_published_from_where_the_spec_says(
     assert reconcile("plan")[0] == 0
     packed = dict(load_packed_submission(compute_plan(RepositoryPaths(recorded), Options())).files)
     assert packed[f"open/Tester/results/{CHECKER_LOG}"] == written.encode()
-    claims = json.loads(reconcile("audit", "--json")[1])["claims"]
+    claims = reconcile.report("audit")["claims"]
     assert {claim["proof"] for claim in claims if claim["where"] == "submission"} == {"proven"}

@@ -176,8 +176,7 @@ def test_the_matrix_follows_the_spec(recorded: Path) -> None:
 
 
 def test_the_plan_and_what_a_merge_would_do(recorded: Path) -> None:
-    edit(recorded, "target_qps: 1000", "target_qps: 1100")
-    git(recorded, "commit", "--quiet", "--all", "--message", "Ask for more")
+    edit(recorded, "target_qps: 1000", "target_qps: 1100", "Ask for more")
     page = Page(Site(open_page(recorded)).show_plan(Links(), "HEAD~1"))
     assert "to replace" in page.text
     assert "target_qps 1000 → 1100" in page.text

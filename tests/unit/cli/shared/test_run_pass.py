@@ -41,7 +41,7 @@ def test_a_pass_that_only_rendered_says_so(recorded: Path, reconcile: Reconcile)
     assert last.startswith("In sync: ")
     assert "Rendered" not in reconcile()[1]
     shutil.rmtree(recorded / "submission")
-    assert json.loads(reconcile("--json")[1])["rendered"] == files
+    assert reconcile.report()["rendered"] == files
 
 
 def test_the_last_line_names_what_is_not_committed(recorded: Path, reconcile: Reconcile) -> None:

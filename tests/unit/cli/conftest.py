@@ -127,9 +127,11 @@ class Reconcile:
         assert code == 0, out + err
         return out
 
-    def report(self, *words: str) -> Any:
-        """Return what a command prints as JSON, however it ends."""
-        return json.loads(self(*words, "--json")[1])
+    def report(self, *words: str, ends: int | None = None) -> Any:
+        """Return what a command prints as JSON; ``ends``: with this exit code."""
+        code, out, err = self(*words, "--json")
+        assert ends in (None, code), err
+        return json.loads(out)
 
     def refuse(self, *words: str) -> str:
         """Return standard error of a command that ends with 1."""

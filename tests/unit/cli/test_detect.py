@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -256,8 +255,7 @@ def test_this_machine_is_found_among_several_systems(
 ) -> None:
     for module in (machine_description, machine):
         monkeypatch.setattr(module, "list_accelerators", lambda: gpus)
-    code, out, err = reconcile("detect", "--json")
-    assert (code, json.loads(out)["system"]) == (0, system), err
+    assert reconcile.report("detect", ends=0)["system"] == system
 
 
 @pytest.mark.parametrize(

@@ -109,9 +109,8 @@ def test_unfreeze_works_while_the_spec_is_broken(recorded: Path, reconcile: Reco
     freeze(reconcile, "digits", "--commit")
     edit(recorded, "category: edge", "category: edgy")
     (file,) = (f"state/frozen/{path.name}" for path in Path("state/frozen").glob("*"))
-    code, out, _ = reconcile("unfreeze", "digits", "--commit", "--json")
-    found = json.loads(out)
-    assert (code, found["files"], found["commit_made"]) == (0, [file], git(recorded, "rev-parse", "HEAD"))
+    found = reconcile.report("unfreeze", "digits", "--commit", ends=0)
+    assert (found["files"], found["commit_made"]) == ([file], git(recorded, "rev-parse", "HEAD"))
     assert not list(Path("state/frozen").glob("*"))
     assert git(recorded, "log", "-1", "--format=%s") == f"Unfreeze {CELL}"
     assert "is not frozen" in reconcile.refuse("unfreeze", "digits")
@@ -137,8 +136,7 @@ def test_pr_warns_at_the_line_that_changes_a_frozen_cell(recorded: Path, reconci
     ) + 1  # fmt: skip
     assert f"::warning file=specs/one.yaml,line={line}::{CELL} is frozen since {made}" in out
     reconcile("unfreeze", "digits", "--commit")
-    _, out, _ = reconcile("pr", "--base", "HEAD~1", "--json")
-    assert "is to be unfrozen" in json.loads(out)["remarks"][0]["message"]
+    assert "is to be unfrozen" in reconcile.report("pr", "--base", "HEAD~1")["remarks"][0]["message"]
 
 
 def test_an_unfreeze_killed_before_its_commit_is_finished_by_the_next(recorded: Path, reconcile: Reconcile) -> None:

@@ -148,9 +148,7 @@ def test_blame_of_an_engine_that_follows_from_an_input_names_no_digest(twice: Pa
 
 
 def test_diff_shows_inputs_and_results_of_two_commits(twice: Path, reconcile: Reconcile) -> None:
-    code, out, _ = reconcile("diff", "HEAD~2..HEAD", "--json")
-    assert code == 2
-    (cell,) = json.loads(out)["cells"]
+    (cell,) = reconcile.report("diff", "HEAD~2..HEAD", ends=2)["cells"]
     assert [cause["name"] for cause in cell["causes"]] == ["target_qps"]
     assert cell["before"] != cell["after"]
     _, text, _ = reconcile("diff", "HEAD~2..HEAD")

@@ -126,9 +126,7 @@ def test_what_is_no_record_counts_for_nothing(recorded: Path, reconcile: Reconci
         added = set(recorded.glob("state/*/**/*.json")) - before
         planted[attack] = {path.relative_to(recorded).as_posix() for path in added}
         assert planted[attack], attack
-    code, out, err = reconcile("plan", "--json")
-    assert code == 2, out + err
-    plan = json.loads(out)
+    plan = reconcile.report("plan", ends=2)
     assert plan["steps"] == []
     found = json.dumps(plan["findings"])
     assert {attack: names for attack, names in planted.items() if not all(name in found for name in names)} == {}

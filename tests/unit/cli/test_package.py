@@ -185,9 +185,7 @@ def list_with_tool(tool: str, archive: Path, folder: Path) -> list[str]:
 
 
 def refused(reconcile: Reconcile, *reasons: str) -> None:
-    code, out, err = reconcile("package", "--json")
-    assert code == 1, out + err
-    rows = json.loads(out)["refused"]
+    rows = reconcile.report("package", ends=1)["refused"]
     assert all(row["fix"] for row in rows)
     said = "\n".join(f"{row['where']}: {row['reason']}" for row in rows)
     for reason in reasons:

@@ -62,8 +62,7 @@ def test_plan_is_saved_applied_once_and_then_stale(recorded: Path, reconcile: Re
     code, out, _ = reconcile("plan", "-o", "p.json")
     assert (code, "reconcile apply p.json" in out) == (2, True)
     check_plan((recorded / "p.json").read_text())
-    out = reconcile.succeed("apply", "p.json", "--json")
-    report = json.loads(out)
+    report = reconcile.report("apply", "p.json", ends=0)
     assert (report["version"], report["in_sync"], report["remaining"]) == (1, True, [])
     assert {outcome["status"] for outcome in report["outcomes"]} == {"Done"}
     assert "fix: plan again" in reconcile.refuse("apply", "p.json")
@@ -91,8 +90,7 @@ def test_selectors(recorded: Path, reconcile: Reconcile) -> None:
 
 
 def test_status(recorded: Path, reconcile: Reconcile) -> None:
-    out = reconcile.succeed("status", "--json")
-    cell = json.loads(out)["cells"][0]
+    cell = reconcile.report("status", ends=0)["cells"][0]
     assert (cell["ready"], cell["validity"], cell["marks"]) == (True, "VALID", ["rehearsal", "synthetic"])
     assert cell["metric"]["unit"] == "samples/s"
 
@@ -133,7 +131,7 @@ def test_a_change_is_of_one_value_not_of_its_line(recorded: Path, reconcile: Rec
 
 
 def test_show(recorded: Path, reconcile: Reconcile) -> None:
-    report = json.loads(reconcile.succeed("show", CELL, "--json"))
+    report = reconcile.report("show", CELL, ends=0)
     places = [report["settings"][name]["origin"] for name in ("engine.batch_size", "submitter", "system.name")]
     assert places == ["specs/one.yaml:19", "specs/one.yaml:7", "specs/one.yaml:10"]
     paths = [file["path"] for resource in report["resources"] for file in resource["files"] if file["present"]]
@@ -203,17 +201,15 @@ def test_a_broken_spec_exits_1_with_every_line(declared: Path, reconcile: Reconc
         assert "specs/one.yaml:12:15:" in err
         assert "specs/one.yaml:24:" in err
         assert "problems in the spec" in err
-    code, out, _ = reconcile("validate", "--json")
-    report = json.loads(out)
-    assert (code, report["valid"], {p["line"] for p in report["problems"]}) == (1, False, {12, 24})
+    report = reconcile.report("validate", ends=1)
+    assert (report["valid"], {p["line"] for p in report["problems"]}) == (False, {12, 24})
 
 
 @pytest.mark.parametrize("command", ["validate", "plan", "why x", "apply", ""])
 def test_a_broken_spec_is_a_document_too(command: str, declared: Path, reconcile: Reconcile) -> None:
     edit(declared, "status: available", "status: avialable")
-    code, out, err = reconcile(*command.split(), "--json")
-    report = json.loads(out)
-    assert (code, err, report["report"], report["valid"]) == (1, "", (command or "pass").split()[0], False)
+    report = reconcile.report(*command.split(), ends=1)
+    assert (report["report"], report["valid"]) == ((command or "pass").split()[0], False)
     (problem,) = report["problems"]
     assert (problem["file"], problem["line"], bool(problem["fix"])) == ("specs/one.yaml", 12, True)
 

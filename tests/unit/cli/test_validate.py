@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import re
 import shutil
@@ -78,8 +77,7 @@ def test_standard_input(declared: Path, reconcile: Reconcile, monkeypatch: pytes
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
 
     give(SPEC)
-    code, out, _ = reconcile("validate", "-", "--json")
-    assert (code, json.loads(out)["files"]) == (0, ["<stdin>"])
+    assert reconcile.report("validate", "-", ends=0)["files"] == ["<stdin>"]
     give(SPEC.replace("target_qps", "target_qsp"))
     assert "<stdin>:24:21:" in reconcile.refuse("validate", "-")
     give(SPEC)
@@ -124,9 +122,8 @@ def test_a_valid_spec_that_lacks_what_a_submission_needs_says_so(declared: Path,
     assert "specs/one.yaml:9:5: spec.systems.box.description: the description of box has no" in out
     assert "specs/one.yaml:16:13: spec.benchmarks.digits: digits (handwritten digits" in out
     assert "spec.documents" not in out, "records will state how the model was made"
-    code, out, _ = reconcile("validate", "--json")
-    found = json.loads(out)
-    assert (code, found["valid"], found["complete"], len(found["gaps"])) == (2, True, False, 2)
+    found = reconcile.report("validate", ends=2)
+    assert (found["valid"], found["complete"], len(found["gaps"])) == (True, False, 2)
     assert reconcile("plan")[0] == 2
 
 

@@ -11,9 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from reconciler.cli.main import main
-from reconciler.storage.files import hash_bytes
+from reconciler.record.codec import decode
+from reconciler.record.store import write_record
+from reconciler.resource.records import Record
+from reconciler.storage.files import RepositoryPaths, hash_bytes
 from tests.acceptance.conftest import console as console_here
 from tests.shared import copy_folder, make_once
 
@@ -154,6 +158,19 @@ def edit(root: Path, before: str, after: str, message: str = "") -> None:
     path.write_text(text.replace(before, after))
     if message:
         commit(root, message)
+
+
+def find_record(root: Path, address: str = f"Run:{CELL}/performance") -> tuple[Path, Record]:
+    read = ((path, decode(path.read_bytes(), path.name)) for path in (root / "state/records").rglob("*.json"))
+    return next((path, record) for path, record in read if str(record.address) == address)
+
+
+def restate(root: Path, **values: object) -> None:
+    """Have the record of the performance run state other values, under the name that these give it; in a commit."""
+    path, record = find_record(root)
+    path.unlink()
+    write_record(RepositoryPaths(root), replace(record, values={**record.values, **values}))
+    commit(root)
 
 
 def read_day(path: Path) -> date:

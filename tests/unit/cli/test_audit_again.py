@@ -36,11 +36,10 @@ from reconciler.rules.compliance.scores import Slack
 from reconciler.storage.files import Lock, RepositoryPaths
 from tests.shared import copy_folder
 
-from .conftest import CELL, Reconcile, commit, edit, enter_copy, git, measure
+from .conftest import CELL, Reconcile, commit, edit, enter_copy, find_record, git, measure
 
 Claims = dict[tuple[str, str], tuple[str, str]]
-
-
+SCORE = f"Score:{CELL}"
 NOT_AGAIN, HERE = "cannot be scored again:", ", here it is"
 
 
@@ -48,11 +47,6 @@ def claims(reconcile: Reconcile, *arguments: str) -> tuple[int, Claims]:
     code, out, error = reconcile("audit", "--json", *arguments)
     assert out, error
     return code, {(c["where"], c["what"]): (c["proof"], c["detail"]) for c in json.loads(out)["claims"]}
-
-
-def record_of(root: Path, kind: str) -> tuple[Path, Record]:
-    (path,) = (root / "state/records" / kind).glob("*.json")
-    return path, decode(path.read_bytes(), path.name)
 
 
 def test_rescore_proves_the_accuracy_that_an_audit_only_attests(recorded: Path, reconcile: Reconcile) -> None:
@@ -70,7 +64,7 @@ def test_rescore_proves_the_accuracy_that_an_audit_only_attests(recorded: Path, 
 
 def forged(root: Path, tmp_path: Path) -> None:
     """A score that was raised everywhere that git shows: record, accuracy.txt and digests agree."""
-    path, record = record_of(root, "Score")
+    path, record = find_record(root, SCORE)
     old = next(a for a in record.artifacts if a.name == "accuracy.txt")
     text = (root / "state/logs" / old.sha256).read_text()
     measured = record.values["bars"][0]["measured"]
@@ -88,7 +82,7 @@ def forged(root: Path, tmp_path: Path) -> None:
 
 
 def test_rescore_proves_a_score_in_other_words(recorded: Path, tmp_path: Path, reconcile: Reconcile) -> None:
-    path, record = record_of(recorded, "Score")
+    path, record = find_record(recorded, SCORE)
     old = next(a for a in record.artifacts if a.name == "accuracy.txt")
     other = tmp_path / "accuracy.txt"
     other.write_text((recorded / "state/logs" / old.sha256).read_text() + "\n")
@@ -102,7 +96,7 @@ def test_rescore_proves_a_score_in_other_words(recorded: Path, tmp_path: Path, r
 
 
 def test_rescore_names_a_score_that_was_made_up(recorded: Path, tmp_path: Path, reconcile: Reconcile) -> None:
-    honest = record_of(recorded, "Score")[1].values["metric"]["value"]
+    honest = find_record(recorded, SCORE)[1].values["metric"]["value"]
     forged(recorded, tmp_path)
     code, found = claims(reconcile)
     assert (code, found[CELL, "accuracy"][0]) == (2, "attested")
@@ -131,7 +125,7 @@ def test_rescore_takes_the_place_of_what_is_said_of_accuracy_alone(recorded: Pat
 
 def test_a_repeated_score_is_compared_by_its_figures(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Which scorer it was only explains a difference."""
-    record = record_of(recorded, "Score")[1]
+    record = find_record(recorded, SCORE)[1]
     (bar,) = record.values["bars"]
     measured, code = bar["measured"], RecordedFact("0" * 64, Role.EVIDENCE)
     lower = with_values(record, bars=[{**bar, "measured": "1"}])
@@ -162,7 +156,7 @@ def test_a_repeated_score_is_compared_by_its_figures(recorded: Path, monkeypatch
 def test_a_benchmark_that_is_elsewhere_is_scored_again_where_the_spec_has_a_scorer(
     recorded: Path, monkeypatch: pytest.MonkeyPatch, scored: bool
 ) -> None:
-    record = record_of(recorded, "Score")[1]
+    record = find_record(recorded, SCORE)[1]
     at = read_snapshot(recorded, git(recorded, "rev-parse", "HEAD"))
     monkeypatch.setattr(rerun, "BENCHMARKS", {"digits": BENCHMARKS["digits"]._replace(elsewhere=True)})
     monkeypatch.setattr(rerun, "run_child", lambda *_: None)
@@ -180,7 +174,7 @@ def test_a_benchmark_that_is_elsewhere_is_scored_again_where_the_spec_has_a_scor
 
 
 def test_a_score_of_a_run_that_names_no_log_or_is_gone_cannot_be_made_again(recorded: Path) -> None:
-    identity = record_of(recorded, "Score")[1].upstream["run"]
+    identity = find_record(recorded, SCORE)[1].upstream["run"]
     at = read_snapshot(recorded, git(recorded, "rev-parse", "HEAD"))
     run = at.records[identity]
     kept = tuple(a for a in run.artifacts if a.name != "mlperf_log_accuracy.json")
@@ -315,8 +309,7 @@ def test_rerun_bears_out_a_result_and_leaves_it_as_it_is(served: Path, reconcile
 
 
 def served_record(root: Path) -> Record:
-    records = [decode(p.read_bytes(), p.name) for p in (root / "state/records/Run").glob("*.json")]
-    return next(r for r in records if str(r.address) == f"Run:{SERVED}/performance")
+    return find_record(root, f"Run:{SERVED}/performance")[1]
 
 
 def repeat(root: Path, monkeypatch: pytest.MonkeyPatch, *outcomes: Any) -> tuple[Claim, list[dict[str, object]]]:
@@ -451,9 +444,8 @@ NAMES = [f"GPU {letter}" for letter in "ABCDEFGH"]
 def test_a_repeat_needs_the_gpus_of_the_record_in_any_order(
     served: Path, monkeypatch: pytest.MonkeyPatch, names: list[str], driver: str, unlike: str
 ) -> None:
-    record = served_record(served)
+    path, record = find_record(served, f"Run:{SERVED}/performance")
     gpus = {"gpu.name": RecordedFact(NAMES, Role.NOTE), "gpu.driver": RecordedFact("1", Role.NOTE)}
-    (path,) = [p for p in (served / "state/records/Run").glob("*.json") if decode(p.read_bytes(), p.name) == record]
     path.unlink()
     write_record(RepositoryPaths(served), replace(record, facts={**record.facts, **gpus}))
     commit(served, "Measure with GPUs")
@@ -467,13 +459,11 @@ def test_a_repeat_needs_the_gpus_of_the_record_in_any_order(
 
 def changed(root: Path, before: str, after: str) -> None:
     """The published record with other text, under the name that fits it."""
-    for path in (root / "state/records/Run").glob("*.json"):
-        record = decode(path.read_bytes(), path.name)
-        if str(record.address) == f"Run:{SERVED}/performance":
-            text = path.read_text()
-            assert before in text
-            path.unlink()
-            write_record(RepositoryPaths(root), decode(text.replace(before, after).encode(), path.name))
+    path, _ = find_record(root, f"Run:{SERVED}/performance")
+    text = path.read_text()
+    assert before in text
+    path.unlink()
+    write_record(RepositoryPaths(root), decode(text.replace(before, after).encode(), path.name))
     commit(root, "Change a record")
 
 

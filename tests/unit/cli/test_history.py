@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from reconciler.history.compare import read_sides
 from reconciler.history.snapshot import read_snapshot
-from reconciler.record.codec import decode
 from reconciler.record.store import write_record
 from reconciler.resource.inputs import Role
 from reconciler.resource.records import RecordedFact
@@ -20,7 +19,7 @@ from reconciler.storage.files import RepositoryPaths
 from tests.acceptance.conftest import console as console_here
 from tests.shared import copy_folder
 
-from .conftest import CELL, Reconcile, commit, edit, enter_copy, git, measure
+from .conftest import CELL, Reconcile, commit, edit, enter_copy, find_record, git, measure, restate
 
 
 @pytest.fixture(scope="module")
@@ -117,8 +116,7 @@ def test_history_and_blame_of_a_shallow_clone_say_what_is_unknown(
 
 def test_blame_when_no_input_changed_names_the_evidence_that_did(recorded: Path, reconcile: Reconcile) -> None:
     paths = RepositoryPaths(recorded)
-    path = next(p for p in recorded.glob("state/records/Run/*.json") if "validity" in p.read_text())
-    record = decode(path.read_bytes(), path.name)
+    _, record = find_record(recorded)
     facts = {**record.facts, "machine.driver": RecordedFact("570.1", Role.EVIDENCE)}
     for day, more in (("2999-01-01", {}), ("2999-01-02", facts), ("2999-01-03", facts)):
         write_record(paths, replace(record, started=f"{day}T00:00:00Z", facts=more or record.facts))
@@ -201,22 +199,14 @@ def test_compare_reads_counts_as_number_and_as_text(twice: Path, reconcile: Reco
 
 
 def test_compare_shows_the_headroom_of_the_latency_bound(recorded: Path, reconcile: Reconcile) -> None:
-    path = next(p for p in recorded.glob("state/records/Run/*.json") if "validity" in p.read_text())
-    record = decode(path.read_bytes(), path.name)
     margin = {"name": "p99 latency", "measured": "14.9", "limit": "15", "unit": "ms", "headroom": "+0.7", "met": True}
-    path.unlink()
-    write_record(RepositoryPaths(recorded), replace(record, values={**record.values, "margins": [margin]}))
-    commit(recorded, "Measure")
+    restate(recorded, margins=[margin])
     assert reconcile.report("compare", "HEAD", "HEAD")["pairs"][0]["one"]["headroom"] == 0.7
     assert reconcile("compare", "HEAD", "HEAD")[1].splitlines()[1].endswith("headroom +0.7 %"), "once: both are equal"
 
 
 def test_compare_names_an_invalid_run_and_diff_has_no_result_of_it(recorded: Path, reconcile: Reconcile) -> None:
-    path = next(p for p in recorded.glob("state/records/Run/*.json") if "validity" in p.read_text())
-    record = decode(path.read_bytes(), path.name)
-    path.unlink()
-    write_record(RepositoryPaths(recorded), replace(record, values={**record.values, "validity": "INVALID"}))
-    commit(recorded, "Measure")
+    restate(recorded, validity="INVALID")
     first = git(recorded, "rev-list", "--max-parents=0", "HEAD")
     (pair,) = reconcile.report("compare", "HEAD~1", "HEAD")["pairs"]
     assert [pair[side]["validity"] for side in ("one", "other")] == ["VALID", "INVALID"]

@@ -9,13 +9,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
-from reconciler.record.codec import decode
-from reconciler.record.store import write_record
-from reconciler.storage.files import RepositoryPaths
-
-from .conftest import CELL, Reconcile, commit, console, edit, git
+from .conftest import CELL, Reconcile, commit, console, edit, find_record, git, restate
 
 
 def impact(reconcile: Reconcile, *arguments: str) -> tuple[int, dict]:
@@ -261,20 +256,10 @@ def test_pr_withholds_from_the_page_too(recorded: Path, reconcile: Reconcile, mo
     assert f"https://github.com/acme/results {REFUSED}" in out
 
 
-def with_a_thin_margin(root: Path) -> None:
-    """The recorded run as it were had its latency met its bound only just."""
-    path = next(p for p in (root / "state/records/Run").glob("*.json") if '/performance"' in p.read_text())
-    record = decode(path.read_bytes(), path.name)
-    margin = {"name": "p99 latency", "measured": "14.9", "limit": "15", "unit": "ms", "headroom": "0.7", "met": True}
-    thin = replace(record, values={**record.values, "margins": [margin]})
-    path.unlink()
-    write_record(RepositoryPaths(root), thin)
-
-
 def test_pr_when_under_embargo_withholds_thin_margins(recorded: Path, reconcile: Reconcile) -> None:
-    with_a_thin_margin(recorded)
+    margin = {"name": "p99 latency", "measured": "14.9", "limit": "15", "unit": "ms", "headroom": "0.7", "met": True}
+    restate(recorded, margins=[margin])
     git(recorded, "remote", "add", "origin", "git@github.com:acme/results.git")
-    commit(recorded, "Measure again")
     edit(recorded, "spec:\n", "# a remark\nspec:\n", "Explain")
     comment, out = commented(reconcile, recorded)
     assert "p99 latency has 0.7 % of headroom (14.9 of 15)" in comment
@@ -286,19 +271,13 @@ def test_pr_when_under_embargo_withholds_thin_margins(recorded: Path, reconcile:
     assert "p99 latency has 0.7 % of headroom" in out  # said on this terminal alone
 
 
-def forged_metric(root: Path) -> None:
-    """A record under the name that its new bytes ask for, and its log untouched."""
-    for path in (root / "state/records/Run").glob("*.json"):
-        record = decode(path.read_bytes(), path.name)
-        if record.values.get("metric"):
-            path.unlink()
-            better = {**record.values, "metric": {**record.values["metric"], "value": "123456789"}}
-            write_record(RepositoryPaths(root), replace(record, values=better))
+def forge_metric(root: Path) -> None:
+    """In the record alone: its log stays."""
+    restate(root, metric={**find_record(root)[1].values["metric"], "value": "123456789"})
 
 
 def test_pr_names_a_metric_that_its_own_log_denies(recorded: Path, reconcile: Reconcile) -> None:
-    forged_metric(recorded)
-    commit(recorded, "Improve")
+    forge_metric(recorded)
     code, found = impact(reconcile, "--base", "HEAD~1")
     assert code == 1
     denied = f"{CELL}: performance: metric: recorded 123456789 "
@@ -307,8 +286,7 @@ def test_pr_names_a_metric_that_its_own_log_denies(recorded: Path, reconcile: Re
 
 def test_pr_under_an_embargo_names_a_forged_metric_without_its_figures(recorded: Path, reconcile: Reconcile) -> None:
     edit(recorded, "  rehearsal: true", "  rehearsal: true\n  embargo: {until: 2999-01-01}")
-    forged_metric(recorded)
-    commit(recorded, "Improve")
+    forge_metric(recorded)
     code, out, _ = reconcile("pr", "--base", "HEAD~1", "--markdown", "page.md")
     page = (recorded / "page.md").read_text()
     assert (code, "123456789" in out, "123456789" in page) == (1, True, False)

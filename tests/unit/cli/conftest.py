@@ -150,9 +150,9 @@ def reconcile(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatc
     return Reconcile(capsys)
 
 
-def edit(root: Path, before: str, after: str, message: str = "") -> None:
+def edit(root: Path, before: str, after: str, message: str = "", spec: str = "one") -> None:
     """Replace a text of the spec, and commit that where a message is given."""
-    path = root / "specs/one.yaml"
+    path = root / f"specs/{spec}.yaml"
     text = path.read_text()
     assert before in text
     path.write_text(text.replace(before, after))

@@ -181,7 +181,8 @@ def unpack_command(
     """Unpack an archive that `package` wrote, encrypted or not. Names that lead out of DIR, and links, are refused."""
     require_file(file)
     folder = output or Path(_strip_endings(file.name))
-    manifest = _find_manifest(file)
+    ending = next((e for e in ENDINGS.values() if file.name.endswith(e)), "")
+    manifest = file.with_name(f"{file.name.removesuffix(ending)}{MANIFEST}{ending}")
     if verify and not manifest.is_file():
         raise ReconcilerError(f"there is no {manifest.name} to verify with", fix="fetch it too, or omit --verify")
     checked = list(verify_digests(file)) if verify else []
@@ -200,11 +201,6 @@ def unpack_command(
     lines.append(f"Unpacked {show_count(unpacked.files, 'file')} ({show_size(unpacked.size)}) into {folder}")
     say_report(render_document("unpack", **report), "\n".join(lines), as_json=as_json)
     return IN_SYNC
-
-
-def _find_manifest(file: Path) -> Path:
-    ending = next((e for e in ENDINGS.values() if file.name.endswith(e)), "")
-    return file.with_name(f"{file.name.removesuffix(ending)}{MANIFEST}{ending}")
 
 
 def _strip_endings(name: str) -> str:

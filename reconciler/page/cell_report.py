@@ -231,9 +231,6 @@ def parse_series(data: bytes) -> list[dict[str, float]]:
     """Parse a run's telemetry and completed samples, lines of JSON, thinned out for a plot. Ignore an incomplete
     line."""
     found = parse_json_lines(data)
-    rows = [{name: float(value) for name, value in row.items() if _is_plotted(value)} for row in found]
+    most = sys.float_info.max
+    rows = [{n: float(v) for n, v in row.items() if isinstance(v, (int, float)) and abs(v) <= most} for row in found]
     return rows[:: max(1, len(rows) // _POINTS)]
-
-
-def _is_plotted(value: object) -> bool:
-    return isinstance(value, (int, float)) and abs(value) <= sys.float_info.max

@@ -58,14 +58,11 @@ def _group_by_cell(found: Iterable[Document]) -> Iterator[Document]:
     """Group findings by submitter and cell; the group with the worst finding comes first."""
     groups: dict[tuple[str, str], list[Document]] = {}
     for finding in found:
-        groups.setdefault((finding["submitter"], finding["cell"]), []).append(_arrange_finding(finding))
+        place = f"{finding['file']}:{finding['line']}" if finding["line"] else finding["file"]
+        shown = {**finding, "place": place, "subject": finding["cell"] or "the tree"}
+        groups.setdefault((finding["submitter"], finding["cell"]), []).append(shown)
     for (submitter, cell), findings in groups.items():
         yield {"submitter": submitter, "subject": cell or "the tree", "findings": findings}
-
-
-def _arrange_finding(finding: Document) -> Document:
-    place = f"{finding['file']}:{finding['line']}" if finding["line"] else finding["file"]
-    return {**finding, "place": place, "subject": finding["cell"] or "the tree"}
 
 
 _POLL, _POLL_TIMED, _POLL_IDLE = 1.0, 2.0, 3.0  # seconds between updates of a pass; the last if nothing runs

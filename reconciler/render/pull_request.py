@@ -10,7 +10,7 @@ from reconciler.diff.impact import CellEffect, DueWork, Effect, Impact, Remark
 from reconciler.render.colour import Paint, Tone, show_plain
 from reconciler.render.documents import convert_setting, render_document
 from reconciler.resource.quantities import join_listing, show_count, show_duration
-from reconciler.resource.wording import shorten_value, show_value
+from reconciler.resource.wording import show_change
 from reconciler.storage.escaping import escape_markdown, quote_code
 
 LIMIT = 40
@@ -81,8 +81,7 @@ def _list_causes(cell: CellEffect) -> list[str]:
 
 
 def _show_change(cause: InputChange) -> str:
-    before, after = (shorten_value(show_value(cause.name, value)) for value in (cause.before, cause.after))
-    return f"{cause.name} {before} → {after}"
+    return show_change(cause.name, cause.before, cause.after)
 
 
 def _render_remark(remark: Remark) -> str:

@@ -26,12 +26,7 @@ from reconciler.rules.programs import load_program
 @click.command("status")
 @takes([split_words(), *selection_options(), *reporting_options()])
 def command(
-    words: tuple[str, ...],
-    exclude: tuple[str, ...],
-    only: tuple[str, ...],
-    deep: bool,
-    as_json: bool,
-    show_all: bool,
+    words: tuple[str, ...], exclude: tuple[str, ...], only: tuple[str, ...], deep: bool, as_json: bool, show_all: bool
 ) -> int:
     """Show for each cell whether it is built, accurate, performed, valid, audited, rendered and ready, and what it
     measured."""

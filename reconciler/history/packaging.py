@@ -15,11 +15,10 @@ from reconciler.errors import ReconcilerError
 from reconciler.history.snapshot import read_snapshot
 from reconciler.loadgen.log import DetailLog, parse_detail
 from reconciler.loadgen.log_files import DETAIL
-from reconciler.publish.archive import MANIFEST, Packed, encode_manifest, pack, parse_digests, render_digest_line
+from reconciler.publish.archive import MANIFEST, Packed, compute_digests, encode_manifest, pack
 from reconciler.publish.encryption import ENDINGS, encrypt
 from reconciler.publish.preconditions import (
     Refusal,
-    collect_chosen_ids,
     find_refused_acceptances,
     find_refused_cells,
     find_refused_code,
@@ -138,7 +137,7 @@ def _make_spec_check(seen: PlanResult) -> Callable[[str, str], bool]:
 def _load_chosen_records(seen: PlanResult) -> dict[Cell, list[tuple[str, Record]]]:
     chosen = select_publishable(seen.difference)
     return {
-        cell: [(identity, load_record(seen.paths, identity)) for identity in collect_chosen_ids(records)]
+        cell: [(identity, load_record(seen.paths, identity)) for identity in records.all if identity]
         for cell, records in chosen.items()
     }
 
@@ -214,9 +213,9 @@ def write_package(
         finally:
             for path in plain:
                 path.unlink(missing_ok=True)
-    for name, digest in parse_digests(files[0]).items():
+    for name, digest in compute_digests(files[0]).items():
         digest_file = files[0].with_name(f"{files[0].name}.{name}")
-        replace(digest_file, render_digest_line(digest, files[0].name))
+        replace(digest_file, f"{digest}  {files[0].name}\n".encode())
         files.append(digest_file)
     return packed, files
 

@@ -79,10 +79,10 @@ def name_setting(name: str, kind: Kind) -> str:
     return name.removeprefix(f"{str(kind).lower()}.")
 
 
-def show_change(name: str, before: Any, after: Any, kind: Kind) -> str:
-    """Format a change: "batch_size 8 → 16"."""
+def show_change(name: str, before: Any, after: Any, kind: Kind | None = None) -> str:
+    """Format a change: "batch_size 8 → 16"; without a kind by its whole name: "engine.batch_size 8 → 16"."""
     old, new = (shorten_value(show_value(name, value)) for value in (before, after))
-    return f"{name_setting(name, kind)} {old} → {new}"
+    return f"{name if kind is None else name_setting(name, kind)} {old} → {new}"
 
 
 def show_acceptance(item: Acceptance, status: AcceptanceStatus = AcceptanceStatus.IN_FORCE) -> str:

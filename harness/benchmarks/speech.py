@@ -195,8 +195,7 @@ def weigh_mels(length: int, count: int) -> NDArray[np.float32]:
     rising = (frequencies[:, None] - edges[:-2]) / np.diff(edges)[:-1]
     falling = (edges[2:] - frequencies[:, None]) / np.diff(edges)[1:]
     area = 2 / (edges[2:] - edges[:-2])
-    weights: NDArray[np.float32] = (np.maximum(0, np.minimum(rising, falling)) * area).astype(np.float32)
-    return weights
+    return (np.maximum(0, np.minimum(rising, falling)) * area).astype(np.float32)
 
 
 _LINEAR, _BREAK = 200 / 3, 1000.0  # Hz per mel in the linear part, and the frequency in Hz where that ends

@@ -76,8 +76,7 @@ def load_decoder(dataset: Path, *, cleans: bool, marks: bool = False) -> Callabl
     facts: dict[str, Any] = json.loads((dataset / TOKENIZER_FACTS).read_text(encoding="utf-8"))
 
     def decode(tokens: Sequence[int]) -> str:
-        text: str = tokenizer.decode(list(tokens), skip_special_tokens=not marks)
-        return text
+        return tokenizer.decode(list(tokens), skip_special_tokens=not marks)
 
     if not facts.get("clean_up_tokenization_spaces", cleans):
         return decode

@@ -116,8 +116,7 @@ def find_near(ours: Doubles, theirs: Doubles) -> NDArray[np.bool_]:
     """Mark pairs [n, m] with intersecting circumscribed circles; no other pairs can overlap."""
     reach = [np.hypot(boxes[:, 2], boxes[:, 3]) / 2 for boxes in (ours, theirs)]
     apart = np.hypot(ours[:, None, 0] - theirs[None, :, 0], ours[:, None, 1] - theirs[None, :, 1])
-    near: NDArray[np.bool_] = apart < reach[0][:, None] + reach[1][None, :]
-    return near
+    return apart < reach[0][:, None] + reach[1][None, :]
 
 
 def measure_overlaps(ours: Doubles, theirs: Doubles) -> Doubles:

@@ -87,8 +87,7 @@ def make_anchors() -> Boxes:
         down, across = np.meshgrid(steps, steps, indexing="ij")
         shifts = np.stack([across.ravel(), down.ravel()] * 2, axis=1)
         parts.append((shifts[:, None] + np.rint(base)[None]).reshape(-1, 4))
-    anchors: Boxes = np.concatenate(parts).astype(np.float32)
-    return anchors
+    return np.concatenate(parts).astype(np.float32)
 
 
 def decode(anchors: Boxes, offsets: Boxes) -> Boxes:

@@ -108,8 +108,7 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
 
 
 def _open(path: Path, count: int, dtype: str) -> np.memmap:
-    opened: np.memmap = open_memmap(path, "w+", np.dtype(dtype), (count, len(IMAGES), *SHAPE))
-    return opened
+    return open_memmap(path, "w+", np.dtype(dtype), (count, len(IMAGES), *SHAPE))
 
 
 def load_cases(dataset: Path) -> list[Case]:

@@ -68,8 +68,7 @@ def draw_brain(rng: np.random.Generator) -> NDArray[np.bool_]:
     radii = (65 + rng.uniform(0, 6), 82 + rng.uniform(0, 8), 66 + rng.uniform(0, 6))
     axes = np.ogrid[tuple(slice(0, side) for side in ON_DISK_SHAPE)]
     away = sum(((axis - at) / radius) ** 2 for axis, at, radius in zip(axes, middle, radii, strict=True))
-    brain: NDArray[np.bool_] = np.asarray(away <= 1)
-    return brain
+    return np.asarray(away <= 1)
 
 
 def draw_image(rng: np.random.Generator, brain: NDArray[np.bool_]) -> NDArray[np.int16]:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer, normalizers, pre_tokenizers, processors
 from tokenizers.models import Unigram
 
+from harness.benchmarks.language import prompt_sets
 from harness.benchmarks.pipeline_samples import find_file, save_shared
 from harness.benchmarks.sources import choose_count, is_rehearsal, require_source
 from harness.contract import Counter
@@ -50,10 +51,7 @@ _FIX = "`reconcile fetch wan-2.2-t2v-a14b` shows its source and location; nothin
 
 def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
     """Write input_ids.npy and attention_mask.npy int64 [prompts, 512], latents.npy float32, negative.npz, prompts.txt,
-    and for a rehearsal the videos of its score.
-
-    ``settings``: count (number of prompts, from the first).
-    """
+    and for a rehearsal the videos of its score."""
     folder = require_source(source, PROMPTS[0])
     generated = is_rehearsal(folder)
     found, latent = (find_file(folder, names, _FIX) for names in (PROMPTS, LATENT))
@@ -157,18 +155,10 @@ def clean_prompt(prompt: str) -> str:
 
 def read_tokenizer(folder: Path, fix: str) -> PromptTokenizer:
     """Read the tokenizer. Raises HarnessError if the file is missing, truncated, or without a padding token."""
-    path = folder / FILE
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise HarnessError(f"{path} cannot be read: {error}", "missing", fix) from error
-    try:
-        words = Tokenizer.from_str(text)
-    except Exception as error:  # the library raises nothing more specific
-        raise HarnessError(f"{path} is truncated or not a tokenizer's: {error}", "input", fix) from error
+    words = prompt_sets.read_tokenizer(folder, fix)
     padding = words.token_to_id(PADDING)
     if padding is None:
-        raise HarnessError(f"{path} has no token {PADDING}, so it is not UMT5's", "input", fix)
+        raise HarnessError(f"{folder / FILE} has no token {PADDING}, so it is not UMT5's", "input", fix)
     words.enable_truncation(LENGTH)
     words.no_padding()
     return PromptTokenizer(words, padding)

@@ -45,12 +45,11 @@ def find_objects(found: Floats) -> Objects:
         angle = boxes[:, 6]
         boxes[:, 6] = angle - np.floor(angle / _PI + 1) * _PI + (1 - found[kept, 10]) * _PI
         parts.append(Objects(boxes, np.full(len(kept), label), scores[kept].astype(np.float32)))
-    boxes, scores = np.concatenate([part.boxes for part in parts]), np.concatenate([part.scores for part in parts])
-    labels = np.concatenate([part.labels for part in parts])
-    if len(scores) <= MOST:
-        return Objects(boxes, labels, scores)
-    best = np.argsort(-scores, kind="stable")[:MOST]
-    return Objects(boxes[best], labels[best], scores[best])
+    whole = Objects(*map(np.concatenate, zip(*parts, strict=True)))
+    if len(whole.scores) <= MOST:
+        return whole
+    best = np.argsort(-whole.scores, kind="stable")[:MOST]
+    return Objects(*(values[best] for values in whole))
 
 
 def suppress(boxes: Floats) -> NDArray[np.intp]:

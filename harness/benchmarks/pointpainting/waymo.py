@@ -15,7 +15,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.benchmarks.images import read_picture_size
+from harness.benchmarks.images import make_jpeg_rule, read_picture_size
 from harness.benchmarks.pointpainting.infos import CAMERAS, FIX, FRONT, LOOKING, SIDE, Frame, read_frames
 from harness.benchmarks.pointpainting.points import FEATURES, MOST_PILLARS, crop_points, group_points
 from harness.benchmarks.sources import (
@@ -42,10 +42,7 @@ _SHOWN = 5
 
 def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
     """Write pictures.bin, all JPEG files; points.bin, float32 with five values each; index.npz, their offsets and the
-    rest.
-
-    ``settings``: count (number of frames, from the first), threads.
-    """
+    rest."""
     source = require_source(source, "Waymo in KITTI's format (kitti_format)")
     folder = source if (source / INFOS).is_file() else source / "kitti_format"
     frames = read_frames(folder / INFOS)
@@ -54,7 +51,7 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
     _check_listed(folder, frames)
     frames = frames[: choose_count(settings, len(frames))]
     rules = [FileRule(frame.cloud) for frame in frames]
-    rules += [FileRule(name, "JPEG file", b"\xff\xd8\xff", b"\xff\xd9") for frame in frames for name in frame.pictures]
+    rules += [make_jpeg_rule(name) for frame in frames for name in frame.pictures]
     check_files(folder, rules, fix=FIX)
     _check_sizes(folder, frames)
     counter.stage("building", len(frames))

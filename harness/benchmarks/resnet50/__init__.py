@@ -50,11 +50,7 @@ class Labelled(NamedTuple):
 
 def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
     """Write samples.npy [count, 3, 224, 224] and labels.npy int64 [count] in the order of the map; calibration.npy
-    likewise.
-
-    ``settings``: dtype ("float32" or "float16"), count (number of images, from the first; default: all), threads. All
-    files on disk are checked before the first image is prepared.
-    """
+    likewise. All files on disk are checked before the first image is prepared."""
     source = require_source(source, "ImageNet's images")
     listed = read_map(source / MAP)
     check_files(source, [FileRule(MAP)], fix=_MAP_AGAIN)
@@ -142,7 +138,6 @@ def postprocess(outputs: Outputs) -> np.ndarray:
 
 class Resnet50(TensorBenchmark):
     outputs = OUTPUTS
-    response_dtype = "int32"
     build_dataset = staticmethod(build_dataset)
     postprocess = staticmethod(postprocess)
 

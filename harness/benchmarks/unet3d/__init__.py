@@ -181,10 +181,7 @@ _FIX = "download the case again (python3 -m starter_code.get_imaging in the clon
 
 def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
     """Write volumes/CASE.npy float [1, depth, height, width], labels/CASE.npy uint8 likewise, cases.json;
-    calibration.npy [n, 1, 128, 128, 128].
-
-    ``settings``: dtype ("float32" or "float16"), count (number of cases, from the first), threads.
-    """
+    calibration.npy [n, 1, 128, 128, 128]."""
     dtype = choose_dtype(settings)
     source = require_source(source, "KiTS19's cases")
     cases = list_cases(source)
@@ -216,14 +213,11 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
 
 
 def load_samples(dataset: Path) -> Mapping[str, Any]:
-    return {"input": Ragged(_load(dataset, "volumes"))}
+    return {"input": Ragged(load_cases(dataset, "volumes"))}
 
 
-def load_labels(dataset: Path) -> Sequence[np.ndarray]:
-    return _load(dataset, "labels")
-
-
-def _load(dataset: Path, folder: str) -> list[np.ndarray]:
+def load_cases(dataset: Path, folder: str) -> list[np.ndarray]:
+    """Load "volumes" or "labels" of the cases, as memory maps."""
     cases = json.loads((dataset / CASES).read_text(encoding="ascii"))
     return [np.load(dataset / folder / f"{name}.npy", mmap_mode="r") for name in cases]
 
@@ -308,7 +302,7 @@ _SMOOTH = 1e-6
 
 def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
     """Return mean, kidney and tumor, 0 to 1, over the answered volumes."""
-    labels = load_labels(dataset)
+    labels = load_cases(dataset, "labels")
     found = np.array([_compare(data, labels[int(i)]) for i, data in zip(log.indices, log.data, strict=True)])
     kidney, tumor = found.mean(axis=0)
     mean = found.mean(axis=1).mean()

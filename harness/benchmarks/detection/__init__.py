@@ -71,11 +71,8 @@ def build_dataset(
     counter: Counter,
 ) -> None:
     """Write samples.npy [count, 3, side, side] in annotation order, annotations.json of those images, and
-    calibration.npy of the available images in the benchmark's official list.
-
-    ``settings``: dtype ("float32" or "float16"), count (number of images from the first; default: all), threads. All
-    files on disk are checked before the first image is prepared.
-    """
+    calibration.npy of the available images in the benchmark's official list. All files on disk are checked before the
+    first image is prepared."""
     source = require_source(source, "the images and their annotations")
     path = source / layout.annotations
     whole = read_annotations(path, layout.again)

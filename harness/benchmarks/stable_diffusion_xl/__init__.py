@@ -48,10 +48,7 @@ _FIX = "`reconcile fetch stable-diffusion-xl` shows its source and location; not
 
 def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
     """Write input_ids.npy and input_ids_2.npy int64 [captions, 77], latents.npy float32, negative.npz, and for a
-    rehearsal the data of its score.
-
-    ``settings``: count (number of captions, from the first).
-    """
+    rehearsal the data of its score."""
     folder = require_source(source, CAPTIONS[0])
     generated = is_rehearsal(folder)
     captions = read_captions(find_file(folder, CAPTIONS, _FIX))

@@ -72,10 +72,7 @@ class Case:
 
 def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
     """Write samples.npy float [n, 4, 224, 224, 160], labels/CASE.npy uint8 [depth, height, width], cases.json;
-    calibration.npy like samples.npy.
-
-    ``settings``: dtype ("float32" or "float16"), count (number of cases, from the first), threads.
-    """
+    calibration.npy like samples.npy."""
     dtype = choose_dtype(settings)
     source = require_source(source, "BraTS 2019's cases")
     names = list_cases(source)

@@ -49,7 +49,7 @@ def find_objects(found: Floats) -> Objects:
     if len(whole.scores) <= MOST:
         return whole
     best = np.argsort(-whole.scores, kind="stable")[:MOST]
-    return Objects(*(values[best] for values in whole))
+    return Objects(whole.boxes[best], whole.labels[best], whole.scores[best])
 
 
 def suppress(boxes: Floats) -> NDArray[np.intp]:

@@ -84,8 +84,6 @@ def read_json(path: Path, fix: str) -> Any:
         raise HarnessError(f"{path} is truncated or not JSON: {error}", "input", fix) from error
 
 
-# Check a dataset's entire folder before the first sample is prepared.
-#
 # A benchmark lists its files; everything that is missing, empty, truncated, of another kind or size, has another
 # digest, or is not listed is reported at once, by name and with the fix. Digests come from the list, or from a file
 # like those that `sha256sum` writes, which many people store with their data.

@@ -22,8 +22,6 @@ from harness.errors import HarnessError
 from harness.run.qsl import Arrays, Consecutive, Ragged
 from harness.run.tokens import PROMPTS, STOP_SEQUENCE
 
-# Convert token ids to text and text to sentences, as the language benchmarks' official scripts do.
-#
 # The dataset's folder contains the required files: the checkpoint's ``tokenizer.json`` and ``tokenizer_config.json``,
 # and the four tables that NLTK needs to find the ends of English sentences (``punkt_tab``).
 

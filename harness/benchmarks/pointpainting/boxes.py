@@ -104,8 +104,6 @@ def outline(boxes: Floats, projection: Floats, shape: NDArray[np.int64]) -> Floa
     return np.concatenate([least, most], axis=1).astype(np.float32)
 
 
-# Overlaps of rotated rectangles.
-
 Doubles = NDArray[np.float64]
 _SQUARE = np.array([[-0.5, -0.5], [0.5, -0.5], [0.5, 0.5], [-0.5, 0.5]])
 _MARGIN = 1e-9  # tolerance within which a corner counts as inside, m

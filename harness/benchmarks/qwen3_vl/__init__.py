@@ -28,8 +28,6 @@ from harness.errors import HarnessError
 from harness.run.qsl import Consecutive, Ragged
 from harness.run.tokens import MESSAGES
 
-# Shopify's product catalogue in Hugging Face's layout on disk, and in the form used by a run.
-#
 # The folder has ``data/SPLIT-00000-of-00000.parquet``: the names of a split's shards include their number. All shards
 # are checked before the first picture is decoded; then a few rows are in memory, regardless of the total.
 
@@ -166,8 +164,6 @@ def _show(rows: Mapping[str, int]) -> str:
     return " and ".join(f"{count:,} rows of {split}" for split, count in rows.items())
 
 
-# The bytes of an answer, and the scores of answers, as in the reference's evaluation.py.
-#
 # The rules only use the category's score. An answer without the requested JSON has no category, no brand, and the wrong
 # condition; the reference chooses the condition at random, with seeds that depend on the machine's processors.
 

@@ -25,8 +25,6 @@ from harness.benchmarks.sources import (
 from harness.contract import Counter
 from harness.errors import HarnessError
 
-# ImageNet 2012 in its usual layout on disk, and as the reference's network expects it.
-#
 # Preprocessing equals vision/classification_and_detection/python/dataset.py (pre_process_vgg) of mlcommons/inference
 # bit for bit: decode, resize the short side to 256 by area, crop the middle 224 x 224, subtract the channel means.
 # Calibration images are those of its calibration/ImageNet/cal_image_list_option_1.txt.
@@ -111,8 +109,6 @@ def preprocess(path: Path) -> NDArray[np.float32]:
     prepared: NDArray[np.float32] = (crop - MEANS).transpose(2, 0, 1)
     return prepared
 
-
-# Bytes of a response: the class of an image, 0 to 999, as int32.
 
 CLASSES = 1000
 OUTPUTS = {"softmax_tensor:0": ((CLASSES + 1,), "float32")}

@@ -100,8 +100,6 @@ def decode(anchors: Boxes, offsets: Boxes) -> Boxes:
     return boxes
 
 
-# The best scores of each level, chosen by the network itself if it ends at its heads.
-#
 # RetinaNet's heads return 32 million scores for one image, 127 MB. The network passes on only the values that the host
 # uses: the best scores of each level, their positions, and their offsets. It chooses twice, which is a hundred times
 # cheaper than ranking every score, and exact, since each of the best thousand scores belongs to one of the thousand
@@ -193,8 +191,6 @@ def _read_batch(graph: Any) -> str | int:
     return int(dim.dim_value) if dim.dim_value else str(dim.dim_param or "batch")
 
 
-# Open Images in the layout of the reference's download script, and its images as the network expects them.
-#
 # Preprocessing equals vision/classification_and_detection/python/dataset.py (pre_process_openimages_retinanet) of
 # mlcommons/inference bit for bit: resize to 800 x 800, red first, 0 to 1.
 
@@ -221,7 +217,7 @@ OUTPUTS = {"detections": ((MOST, FOUND), "float32")}
 
 def respond(outputs: Outputs, indices: Sequence[int]) -> list[Rows]:
     """Convert outputs to responses: objects; or, in any order, the heads' scores [n, anchors, 264] and offsets [n,
-    anchors, 4]; or their best scores [n, m], positions int32 [n, m] and offsets [n, m, 4] (see ``ranking``)."""
+    anchors, 4]; or their best scores [n, m], positions int32 [n, m] and offsets [n, m, 4]."""
     if len(outputs) == 1:
         return make_responses(outputs[0], indices, SIDE)
     if len(outputs) == 3:

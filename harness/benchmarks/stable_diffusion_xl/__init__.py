@@ -28,10 +28,6 @@ from harness.benchmarks.stable_diffusion_xl.clip_tokens import read_tokenizer
 from harness.contract import Counter
 from harness.errors import HarnessError
 
-# The reference's selection of captions from COCO 2014, with its latents, in their usual layout on disk.
-#
-# All images start from the same latents and have the same negative prompt, which samples share.
-
 CAPTIONS = ("captions/captions.tsv", "captions/captions_source.tsv", "captions_source.tsv", "captions.tsv")
 LATENTS = tuple(f"{folder}latents.{kind}" for folder in ("latents/", "") for kind in ("npy", "pt"))
 COUNT = 5000
@@ -107,8 +103,6 @@ def check_latents(latents: NDArray[np.float32], folder: Path) -> None:
         raise HarnessError(problem, "input", _FIX)
 
 
-# The official script scores images; for a rehearsal, simple substitutes do.
-#
 # CLIP and Inception take gigabytes and are meaningless for generated captions. In a rehearsal the colours of a coarse
 # grid replace those networks' features; the formulas are the script's. Statistics are chosen so that a rehearsal's own
 # images get the reference model's score, so the round's accuracy limits apply to them.

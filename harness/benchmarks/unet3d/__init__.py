@@ -7,7 +7,7 @@ import gzip
 import json
 import math
 import os
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
@@ -163,8 +163,6 @@ def _find_highest(sums: NDArray[np.float32]) -> NDArray[np.uint8]:
     return classes
 
 
-# KiTS19 in its usual layout on disk, and as the reference's network expects it.
-#
 # Volumes get one spacing, one range of intensities, and sides that suit a sliding window, as in vision/medical_imaging/
 # 3d-unet-kits19/preprocess.py of mlcommons/inference.
 
@@ -184,7 +182,7 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
     calibration.npy [n, 1, 128, 128, 128]."""
     dtype = choose_dtype(settings)
     source = require_source(source, "KiTS19's cases")
-    cases = list_cases(source)
+    cases = list_cases(source, "unet3d")
     cases = cases[: choose_count(settings, len(cases))]
     calibration = [name for name in read_list("unet3d", "calibration.txt") if (source / name / IMAGE).is_file()]
     check_cases(source, [*cases, *calibration])
@@ -222,11 +220,11 @@ def load_cases(dataset: Path, folder: str) -> list[np.ndarray]:
     return [np.load(dataset / folder / f"{name}.npy", mmap_mode="r") for name in cases]
 
 
-def list_cases(source: Path) -> list[str]:
+def list_cases(source: Path, benchmark: str, find_folder: Callable[[str], str] = str) -> list[str]:
     """List the benchmark's cases in its order; for a rehearsal, list the available ones."""
-    listed = read_list("unet3d", "cases.txt")
+    listed = read_list(benchmark, "cases.txt")
     if is_rehearsal(source):
-        return [name for name in listed if (source / name).is_dir()]
+        return [name for name in listed if (source / find_folder(name)).is_dir()]
     return listed
 
 

@@ -1,7 +1,4 @@
-"""The reference's selection of VBench's prompts, with its latent, in their usual layout on disk.
-
-All videos start from the same latent and have the same negative prompt, which samples share.
-"""
+"""The reference's selection of VBench's prompts, with its latent, in their usual layout on disk."""
 
 from __future__ import annotations
 

@@ -118,8 +118,6 @@ def keep_letters(text: str) -> str:
     return "".join(letter for letter in text if letter in _NUMBERS)
 
 
-# The word error rate, in the format of the official script.
-#
 # Both texts are first normalised by the code that the script imports, openai-whisper's. Nothing else of that package is
 # loaded, since it requires PyTorch.
 

@@ -72,8 +72,6 @@ def make_rows(number: int, height: int, width: int, found: Boxes) -> Rows:
     return rows
 
 
-# COCO 2017 as reduced by MLCommons to the images whose licences allow it, and its images as the network expects them.
-#
 # Preprocessing is that of ultralytics' LetterBox for an exported network: the longer side becomes 640, and the shorter
 # one is padded with grey on both sides; red first, 0 to 1.
 

@@ -21,7 +21,7 @@ import openvino_genai as genai
 from tokenizers import Tokenizer
 
 from harness.benchmarks.language.decoder_graph import DecoderGraph, DecoderShape, Layers
-from harness.benchmarks.language.paragraphs import END, learn_tokenizer, read_passages
+from harness.benchmarks.language.paragraphs import END, learn_tokenizer, read_paragraphs
 from harness.benchmarks.language.prompt_sets import SENTENCES, TOKENIZER, TOKENIZER_FACTS, PromptSet, draw_lengths
 from harness.benchmarks.language.scoring import DEEPSEEK_JUDGES, GPT_OSS_JUDGES, AnswerJudge, choose_judge, find_number
 from harness.benchmarks.language.tables import write_frame
@@ -73,7 +73,7 @@ def write_rehearsal(
     repeated."""
     published, *others = sets
     made, rng = GENERATED[name], np.random.default_rng(seed)
-    passages = read_passages(seed=seed, held_out=0, shortest=0).learned
+    passages = read_paragraphs()
     tokenizer = learn_tokenizer(passages, _WORDS)
     model = models / PurePath(published.checkpoints[0]).name
     model.mkdir(parents=True)

@@ -72,7 +72,7 @@ def compare(folder: Path, reference: Path) -> Iterator[tuple[str, bool]]:
     yield report("latents", np.array_equal(shared["latents"], latents.numpy()))
     published = stable_diffusion_xl.read_captions(reference / "coco2014/captions/captions_source.tsv")
     for part, tokenizer in (("tokenizer", theirs.pipe.tokenizer), ("tokenizer_2", theirs.pipe.tokenizer_2)):
-        ours = clip_tokens.read_tokenizer(data / part, "").encode(published)
+        ours = clip_tokens.encode_captions(clip_tokens.read_tokenizer(data / part, ""), published)
         wanted = np.concatenate([coco.preprocess(text, tokenizer).input_ids.numpy() for text in published])
         yield report(f"{part} of {len(published)} published captions", np.array_equal(ours, wanted))
     asked = [{"input_tokens": one, "input_tokens_2": two, "latents": latents} for one, two in zip(*tokens, strict=True)]

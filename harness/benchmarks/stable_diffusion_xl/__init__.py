@@ -24,7 +24,7 @@ from harness.benchmarks.accuracy import AnswerLog
 from harness.benchmarks.mapped_arrays import load_npy
 from harness.benchmarks.pipeline_samples import PipelineBenchmark, find_file, save_shared
 from harness.benchmarks.sources import choose_count, is_rehearsal, require_source
-from harness.benchmarks.stable_diffusion_xl.clip_tokens import read_tokenizer
+from harness.benchmarks.stable_diffusion_xl.clip_tokens import encode_captions, read_tokenizer
 from harness.contract import Counter
 from harness.errors import HarnessError
 
@@ -59,9 +59,9 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
     for name, part in TOKENIZERS.items():
         vocabulary = find_file(folder, [f"{place}{part}/vocab.json" for place in _FOLDERS], fix)
         tokenizer = read_tokenizer(vocabulary.parent, _FIX)
-        np.save(output / f"{name}.npy", tokenizer.encode(captions))
+        np.save(output / f"{name}.npy", encode_captions(tokenizer, captions))
         counter.bump(len(captions) // len(TOKENIZERS))
-        against[name] = tokenizer.encode([AGAINST])
+        against[name] = encode_captions(tokenizer, [AGAINST])
     save_shared(output, latents, against)
     if generated:
         shutil.copyfile(folder / REFERENCES, output / REFERENCES)

@@ -9,7 +9,6 @@ import re
 import shutil
 import string
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -61,9 +60,9 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
     tokenizer = read_tokenizer(words.parent, _FIX)
     start = read_latent(latent)
     prompts = prompts[: choose_count(settings, len(prompts))]
-    for name, rows in zip(TOKENS, tokenizer.encode(prompts), strict=True):
+    for name, rows in zip(TOKENS, encode_prompts(tokenizer, prompts), strict=True):
         np.save(output / f"{name}.npy", rows)
-    against: dict[str, Any] = dict(zip(TOKENS, tokenizer.encode([AGAINST]), strict=True))
+    against: dict[str, Any] = dict(zip(TOKENS, encode_prompts(tokenizer, [AGAINST]), strict=True))
     save_shared(output, start, against)
     (output / WRITTEN).write_text("\n".join([*prompts, ""]), encoding="utf-8")
     if generated:
@@ -126,22 +125,11 @@ FILE = "tokenizer.json"
 PADDING = "<pad>"
 
 
-@dataclass(frozen=True, slots=True)
-class PromptTokenizer:
-    """``padding``: the id of the padding token."""
-
-    words: Tokenizer
-    padding: int
-
-    def encode(self, prompts: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return tokens [prompts, 512], and 1 for those that belong to the prompt; longer prompts are truncated."""
-        ids = np.full((len(prompts), LENGTH), self.padding, np.int64)
-        mask = np.zeros_like(ids)
-        found = self.words.encode_batch([clean_prompt(prompt) for prompt in prompts])
-        for row, belongs, tokens in zip(ids, mask, found, strict=True):
-            row[: len(tokens.ids)] = tokens.ids
-            belongs[: len(tokens.ids)] = 1
-        return ids, mask
+def encode_prompts(tokenizer: Tokenizer, prompts: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return tokens [prompts, 512], and 1 for those that belong to the prompt; longer prompts are truncated."""
+    found = tokenizer.encode_batch([clean_prompt(prompt) for prompt in prompts])
+    ids, mask = ([getattr(tokens, part) for tokens in found] for part in ("ids", "attention_mask"))
+    return np.array(ids, np.int64), np.array(mask, np.int64)
 
 
 def clean_prompt(prompt: str) -> str:
@@ -150,15 +138,15 @@ def clean_prompt(prompt: str) -> str:
     return re.sub(r"\s+", " ", html.unescape(html.unescape(prompt))).strip()
 
 
-def read_tokenizer(folder: Path, fix: str) -> PromptTokenizer:
+def read_tokenizer(folder: Path, fix: str) -> Tokenizer:
     """Read the tokenizer. Raises HarnessError if the file is missing, truncated, or without a padding token."""
     words = prompt_sets.read_tokenizer(folder, fix)
     padding = words.token_to_id(PADDING)
     if padding is None:
         raise HarnessError(f"{folder / FILE} has no token {PADDING}, so it is not UMT5's", "input", fix)
     words.enable_truncation(LENGTH)
-    words.no_padding()
-    return PromptTokenizer(words, padding)
+    words.enable_padding(length=LENGTH, pad_id=padding, pad_token=PADDING)
+    return words
 
 
 END, UNKNOWN = "</s>", "<unk>"

@@ -48,6 +48,24 @@ def build(folder: Path, kind: Any, benchmark: Benchmark, **request: Any) -> Path
     return output
 
 
+class Case:
+    """A benchmark with its dataset and model. ``data`` and ``model``: their sources, if it does not make them."""
+
+    def __init__(self, folder: Path, benchmark: Benchmark, data: Path | None = None, model: Path | None = None) -> None:
+        self.folder, self.benchmark = folder, benchmark
+        self.dataset = build(folder, "Dataset", benchmark, source=str(data) if data else None)
+        inputs = {"dataset": str(self.dataset)}
+        self.model = build(folder, "Model", benchmark, source=str(model) if model else None, inputs=inputs)
+
+    def engine(self, backend: str, **settings: Any) -> Path:
+        inputs = {"model": str(self.model)}
+        return build(self.folder, "Engine", self.benchmark, backend=backend, settings=settings, inputs=inputs)
+
+    def offline(self, backend: str, engine: Path, count: int, **settings: Any) -> float:
+        own = {"benchmark": self.benchmark, "dataset": self.dataset, "engine": engine}
+        return offline_rate(self.folder, count, backend=backend, settings=settings, **own)
+
+
 def bare(program: str, settings: dict[str, Any], folder: Path, module: str = "tests.benchmarks.bare") -> dict[str, Any]:
     """Run a program of ``module`` and return its JSON output. Libraries may print more before and after it."""
     printed = start(["-m", module, program, json.dumps(settings)], folder)

@@ -7,14 +7,28 @@ from pathlib import Path
 import numpy as np
 
 from harness.backends import LoadPlan, load_backend
-from harness.benchmarks import load_benchmark
-from harness.contract import Benchmark
+from harness.benchmarks import BenchmarkCode, load_benchmark
+from harness.benchmarks.sources import REHEARSAL
+from harness.contract import Benchmark, Counter
 
 
 def report(what: str, same: bool) -> tuple[str, bool]:
     """Print a result immediately."""
     print(f"{what}{'' if same else '  DIFFERS'}", flush=True)
     return what, same
+
+
+def rehearse(folder: Path, name: str, *, count: int, seed: int = 3) -> BenchmarkCode:
+    """Write data/ and models/ of a small rehearsal, and dataset/, prepared from it. Return the benchmark."""
+    data, models, dataset = (folder / part for part in ("data", "models", "dataset"))
+    for part in (data, models, dataset):
+        part.mkdir()
+    counter = Counter(folder / "counter")
+    benchmark = load_benchmark(Benchmark(name=name))
+    benchmark.write_rehearsal(data, models, count=count, seed=seed, size="small", counter=counter)
+    (data / REHEARSAL).write_text("{}")
+    benchmark.build_dataset(data, {}, dataset, counter)
+    return benchmark
 
 
 def paint_samples(

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from harness.contract import Benchmark
-from tests.benchmarks.children import bare, build, offline_rate, read_detail, run, write_conf
-from tests.benchmarks.rounds import Measure, arguments, compare, report
+from tests.benchmarks.children import Case, bare, read_detail, run, write_conf
+from tests.benchmarks.rounds import Measure, compare, run_parts
 
 BACKENDS = ("openvino", "onnxruntime")
 RESNET_BATCH, RESNET_SECONDS = 8, 3
@@ -26,27 +26,16 @@ DIGITS_BATCH, DIGITS_SAMPLES = 512, 1_000_000
 CALLS = 5_000
 
 
-class Case:
-    """A benchmark with its dataset and engines, and its runs."""
+class BareCase(Case):
+    """A case whose engines also run without the harness. ``shape``: that of a sample."""
 
     def __init__(self, folder: Path, benchmark: Benchmark, shape: list[int]) -> None:
-        self.folder, self.benchmark, self.shape = folder, benchmark, shape
-        self.dataset = build(folder, "Dataset", benchmark)
-        self.model = build(folder, "Model", benchmark, inputs={"dataset": str(self.dataset)})
-
-    def engine(self, backend: str, batch: int) -> Path:
-        settings = {"batch_size": batch}
-        return build(
-            self.folder, "Engine", self.benchmark, backend=backend, settings=settings, inputs={"model": str(self.model)}
-        )
+        super().__init__(folder, benchmark)
+        self.shape = shape
 
     def bare(self, program: str, engine: Path, **settings: Any) -> dict[str, Any]:
         samples = len(np.load(self.dataset / "samples.npy", mmap_mode="r"))
         return bare(program, {"engine": str(engine), "samples": samples, "shape": self.shape, **settings}, self.folder)
-
-    def offline(self, backend: str, engine: Path | None, count: int, **settings: Any) -> float:
-        own = {"benchmark": self.benchmark, "dataset": self.dataset, "engine": engine}
-        return offline_rate(self.folder, count, backend=backend, settings=settings, **own)
 
 
 def bare_offline(folder: Path, count: int) -> float:
@@ -59,12 +48,12 @@ def bare_offline(folder: Path, count: int) -> float:
 
 
 def measure_resnet(folder: Path, rounds: int) -> list[Measure]:
-    case = Case(folder, Benchmark(name="resnet50", path=str(Path(__file__).parent / "resnet50.py")), [3, 224, 224])
+    case = BareCase(folder, Benchmark(name="resnet50", path=str(Path(__file__).parent / "resnet50.py")), [3, 224, 224])
     return [_measure_resnet(case, backend, rounds) for backend in BACKENDS]
 
 
-def _measure_resnet(case: Case, backend: str, rounds: int) -> Measure:
-    engine = case.engine(backend, RESNET_BATCH)
+def _measure_resnet(case: BareCase, backend: str, rounds: int) -> Measure:
+    engine = case.engine(backend, batch_size=RESNET_BATCH)
     settings = {"batch": RESNET_BATCH, "streams": 1, "threads": 2}
     rate = case.bare(backend, engine, batches=8, **settings)["rate"]
     batches = max(8, round(rate * RESNET_SECONDS / RESNET_BATCH))
@@ -77,12 +66,12 @@ def _measure_resnet(case: Case, backend: str, rounds: int) -> Measure:
 
 
 def measure_digits(folder: Path, rounds: int) -> list[Measure]:
-    case = Case(folder, Benchmark(name="digits"), [1, 8, 8])
+    case = BareCase(folder, Benchmark(name="digits"), [1, 8, 8])
     return [_measure_digits(case, backend, rounds) for backend in BACKENDS]
 
 
-def _measure_digits(case: Case, backend: str, rounds: int) -> Measure:
-    engine = case.engine(backend, DIGITS_BATCH)
+def _measure_digits(case: BareCase, backend: str, rounds: int) -> Measure:
+    engine = case.engine(backend, batch_size=DIGITS_BATCH)
     settings = {"batch": DIGITS_BATCH, "streams": 2, "threads": 1, "batches": DIGITS_SAMPLES // DIGITS_BATCH}
     run_settings = {"batch_size": DIGITS_BATCH, "streams": 2, "threads": 1}
     measures = {
@@ -98,12 +87,12 @@ def _measure_digits(case: Case, backend: str, rounds: int) -> Measure:
 
 
 def measure_latency(folder: Path, rounds: int) -> list[Measure]:
-    case = Case(folder, Benchmark(name="digits"), [1, 8, 8])
+    case = BareCase(folder, Benchmark(name="digits"), [1, 8, 8])
     return [_measure_latency(case, backend, rounds) for backend in BACKENDS]
 
 
-def _measure_latency(case: Case, backend: str, rounds: int) -> Measure:
-    engine = case.engine(backend, 1)
+def _measure_latency(case: BareCase, backend: str, rounds: int) -> Measure:
+    engine = case.engine(backend, batch_size=1)
 
     def harness() -> float:
         log = run(
@@ -132,13 +121,5 @@ def _measure_latency(case: Case, backend: str, rounds: int) -> Measure:
 PARTS = {"resnet": measure_resnet, "digits": measure_digits, "latency": measure_latency}
 
 
-def main() -> int:
-    options = arguments(__doc__ or "")
-    with tempfile.TemporaryDirectory() as folder:
-        parts = [part for name, part in PARTS.items() if options.only in name]
-        measures = [measure for part in parts for measure in part(Path(folder), options.rounds)]
-    return report("harness", measures, as_json=options.json)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_parts("harness", __doc__ or "", PARTS))

@@ -16,7 +16,7 @@ from typing import Any
 from harness.contract import Benchmark, Scenario
 from tests.benchmarks.children import bare, build, read_detail, run, write_conf
 from tests.benchmarks.harness import bare_offline
-from tests.benchmarks.rounds import Measure, arguments, compare, report
+from tests.benchmarks.rounds import Measure, compare, run_parts
 
 SAMPLES, BATCH = 1_000_000, 2048
 FIRST_RATE, STEP, LATENCY_MS = 200_000.0, 1.1, 10
@@ -76,12 +76,5 @@ def measure(folder: Path, rounds: int) -> list[Measure]:
     return [compare(f"null {name}", pair, rounds, 0.8, shown="per second") for name, pair in subjects.items()]
 
 
-def main() -> int:
-    options = arguments(__doc__ or "")
-    with tempfile.TemporaryDirectory() as folder:
-        measures = measure(Path(folder), options.rounds)
-    return report("null", measures, as_json=options.json)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_parts("null", __doc__ or "", {"null": measure}))

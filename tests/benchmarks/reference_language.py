@@ -26,13 +26,11 @@ from typing import Any
 
 import numpy as np
 
-from harness.benchmarks import load_rehearsal
 from harness.benchmarks.accuracy import read_accuracy_log
 from harness.benchmarks.language.published import BENCHMARKS
 from harness.benchmarks.language.rehearsing import GENERATED
-from harness.benchmarks.sources import REHEARSAL
-from harness.contract import Counter
 from harness.run.tokens import PROMPTS
+from tests.benchmarks.comparing import rehearse
 
 COUNT = 40
 TOLERANCE = 1e-6  # of sums in another order
@@ -88,15 +86,10 @@ def main(arguments: Sequence[str]) -> int:
 def compare(name: str, asked: argparse.Namespace, folder: Path) -> int:
     """Return the number of figures that differ."""
     code = BENCHMARKS[name]
-    data, models, dataset = (folder / part for part in ("data", "models", "dataset"))
-    for part in (data, models, dataset):
-        part.mkdir()
-    counter = Counter(folder / "counter")
     if name == "gpt_oss_120b":  # it repeats its questions
         code.published = replace(code.published, samples=COUNT)
-    load_rehearsal(name)(data, models, count=COUNT, seed=3, size="small", counter=counter)
-    (data / REHEARSAL).write_text("{}")
-    code.build_dataset(data, {}, dataset, counter)
+    rehearse(folder, name, count=COUNT)
+    data, models, dataset = (folder / part for part in ("data", "models", "dataset"))
     prompts = [prompt.tolist() for prompt in code.load_samples(dataset)[PROMPTS]]
     decoder = GENERATED[name].open_network(next(models.iterdir()))
     right = [decoder.answer(prompt) for prompt in prompts]

@@ -20,12 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from harness.benchmarks import load_benchmark, stable_diffusion_xl
-from harness.benchmarks.sources import REHEARSAL
+from harness.benchmarks import stable_diffusion_xl
 from harness.benchmarks.stable_diffusion_xl import clip_tokens
-from harness.benchmarks.stable_diffusion_xl.rehearsal import MODEL, write_rehearsal
-from harness.contract import Benchmark, Counter
-from tests.benchmarks.comparing import paint_samples, report
+from harness.benchmarks.stable_diffusion_xl.rehearsal import MODEL
+from tests.benchmarks.comparing import paint_samples, rehearse, report
 
 COUNT = 12
 NAME = "stable_diffusion_xl"
@@ -58,14 +56,8 @@ def compare(folder: Path, reference: Path) -> Iterator[tuple[str, bool]]:
     """Print what was compared and whether it is equal."""
     import torch
 
+    benchmark = rehearse(folder, NAME, count=COUNT)
     data, models, dataset = (folder / part for part in ("data", "models", "dataset"))
-    for part in (data, models, dataset):
-        part.mkdir()
-    counter = Counter(folder / "counter")
-    write_rehearsal(data, models, count=COUNT, seed=3, size="small", counter=counter)
-    (data / REHEARSAL).write_text("{}")
-    benchmark = load_benchmark(Benchmark(name=NAME))
-    benchmark.build_dataset(data, {}, dataset, counter)
     samples, shared = benchmark.load_samples(dataset), benchmark.load_shared(dataset)
     theirs = load_reference(models / MODEL)
     coco = make_coco()
@@ -80,7 +72,7 @@ def compare(folder: Path, reference: Path) -> Iterator[tuple[str, bool]]:
     yield report("latents", np.array_equal(shared["latents"], latents.numpy()))
     published = stable_diffusion_xl.read_captions(reference / "coco2014/captions/captions_source.tsv")
     for part, tokenizer in (("tokenizer", theirs.pipe.tokenizer), ("tokenizer_2", theirs.pipe.tokenizer_2)):
-        ours = clip_tokens.read_tokenizer(data / part, "").encode(published)
+        ours = clip_tokens.encode_captions(clip_tokens.read_tokenizer(data / part, ""), published)
         wanted = np.concatenate([coco.preprocess(text, tokenizer).input_ids.numpy() for text in published])
         yield report(f"{part} of {len(published)} published captions", np.array_equal(ours, wanted))
     asked = [{"input_tokens": one, "input_tokens_2": two, "latents": latents} for one, two in zip(*tokens, strict=True)]

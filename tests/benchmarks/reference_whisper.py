@@ -21,9 +21,8 @@ import numpy as np
 
 from harness.benchmarks import whisper
 from harness.benchmarks.accuracy import read_accuracy_log
-from harness.benchmarks.sources import REHEARSAL
-from harness.benchmarks.whisper.rehearsal import write_rehearsal
 from harness.contract import Counter
+from tests.benchmarks.comparing import rehearse
 
 COUNT = 12
 _TEXT = (
@@ -46,18 +45,14 @@ def main(arguments: Sequence[str]) -> int:
 
 def compare(asked: argparse.Namespace, folder: Path) -> int:
     """Return the number of figures that differ."""
-    data, models, dataset = (folder / part for part in ("data", "models", "dataset"))
-    for part in (data, models, dataset):
-        part.mkdir()
-    counter = Counter(folder / "counter")
-    write_rehearsal(data, models, count=COUNT, seed=3, size="small", counter=counter)
-    (data / REHEARSAL).write_text("{}")
+    rehearse(folder, "whisper", count=COUNT)
+    data, dataset = folder / "data", folder / "dataset"
     wrong = 0
     for kind, said, answers in draw_answers(data):
         speak(data, said)
         for file in dataset.iterdir():
             file.unlink()
-        whisper.BENCHMARK.build_dataset(data, {}, dataset, counter)
+        whisper.BENCHMARK.build_dataset(data, {}, dataset, Counter(folder / "counter"))
         log = folder / "mlperf_log_accuracy.json"
         write_log(log, answers)
         whisper.BENCHMARK.score(read_accuracy_log(log), dataset, folder)

@@ -39,12 +39,12 @@ from reconciler.endpoints.check.structure import (
     make_rule,
 )
 from reconciler.endpoints.rules.curve_rules import NAME, CurveRules, load_endpoints_rules
-from reconciler.endpoints.rules.judge import PointSeverity, judge_point
+from reconciler.endpoints.rules.judge import judge_point
 from reconciler.endpoints.rules.point import MeasuredPoint
 from reconciler.endpoints.tree.content import DEDICATED
 from reconciler.endpoints.tree.reading import CurveFolder, PointFolder, SubmissionFolder, find_submissions
 from reconciler.resource.quantities import is_whole, parse_number
-from reconciler.resource.rules import Rule
+from reconciler.resource.rules import Rule, Severity
 from reconciler.tree.findings import Complaint, TreeFinding, TreeReport
 from reconciler.tree.reading.files import list_folders
 from reconciler.tree.reading.unreadable_folders import (
@@ -78,7 +78,7 @@ def _make_point_check(rule: Rule) -> tuple[Rule, Callable[[CurveView], Iterator[
         for point, measured in _list_measured(view):
             for finding in judge_point(measured, view.rules, regions) if regions is not None else ():
                 if finding.rule == name:
-                    mild = finding.weight is PointSeverity.WARNING
+                    mild = finding.severity is Severity.WARNING
                     yield complain(point.summary, finding.text, rule.title, warning=mild)
 
     return rule, check

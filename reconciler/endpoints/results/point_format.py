@@ -26,9 +26,7 @@ from reconciler.endpoints.results.harness_format import list_kept_answers as lis
 from reconciler.endpoints.rules.curve_rules import load_endpoints_rules
 from reconciler.endpoints.rules.event_log import LoggedRun, find_wrong_summary, parse_events
 from reconciler.endpoints.rules.judge import (
-    AgenticBars,
     PointFinding,
-    PointSeverity,
     find_differences,
     judge_agentic,
     judge_logged,
@@ -44,6 +42,7 @@ from reconciler.resource.kinds import ACCURACY, PERFORMANCE
 from reconciler.resource.quantities import parse_decimal, parse_number
 from reconciler.resource.records import LogFinding
 from reconciler.resource.ruled_values import Bar
+from reconciler.resource.rules import Severity
 from reconciler.resource.settings import AGENTIC, DEDICATED_OFFLINE
 from reconciler.rules.context import RuleContext
 from reconciler.rules.results.format import AttemptVerdict, Kept, KeptFile, Recheck, RecordValues, RunFiles, ShownFiles
@@ -192,13 +191,14 @@ def measure_point(files: Mapping[str, bytes], inputs: Mapping[str, object], *, r
 
 
 def _describe_run(point: MeasuredPoint, findings: Sequence[PointFinding]) -> RecordValues:
-    reasons = [f"{finding.rule}: {finding.text}" for finding in findings if finding.weight is PointSeverity.INVALID]
+    reasons, warnings = (
+        [f"{finding.rule}: {finding.text}" for finding in findings if finding.severity is severity]
+        for severity in (Severity.ERROR, Severity.WARNING)
+    )
     return {
         "validity": "INVALID" if reasons else "VALID",
         "reasons": reasons,
-        "warnings": [
-            f"{finding.rule}: {finding.text}" for finding in findings if finding.weight is PointSeverity.WARNING
-        ],
+        "warnings": warnings,
         "metric": {"value": show_plain(point.system_tps), "unit": "tokens/s"},
         "margins": [],
         "suggestion": None,
@@ -215,11 +215,10 @@ def _find_all_shortcomings(
     stated = parse_audits(files).stated.get(CACHING)
     if stated is None and inputs.get("client.audit.samples"):
         text = f"the spec asks for the client's {CACHING}, and the run wrote no audit_{CACHING}.json"
-        yield PointFinding("audit", PointSeverity.INVALID, text)
+        yield PointFinding("audit", Severity.ERROR, text)
     elif stated is not None and stated.get("passed") is not True:
-        yield PointFinding(
-            "audit", PointSeverity.INVALID, f"{CACHING} failed: {stated.get('reason') or 'it gives no reason'}"
-        )
+        text = f"{CACHING} failed: {stated.get('reason') or 'it gives no reason'}"
+        yield PointFinding("audit", Severity.ERROR, text)
 
 
 def _find_shortcomings(
@@ -238,8 +237,7 @@ def _find_shortcomings(
     if inputs.get(AGENTIC):
         names = ("point.least_inline", "point.least_turn_tokens", "point.most_turn_tokens")
         inline, least_tokens, most_tokens = (parse_decimal(inputs.get(name)) for name in names)
-        tokens = (least_tokens, most_tokens) if least_tokens is not None and most_tokens is not None else None
-        yield from judge_agentic(point, AgenticBars(inline, tokens))
+        yield from judge_agentic(point, inline, least_tokens, most_tokens)
 
 
 def _describe(point: MeasuredPoint) -> dict[str, object]:
@@ -247,7 +245,7 @@ def _describe(point: MeasuredPoint) -> dict[str, object]:
     figures = {"tps_per_user": point.tps_per_user, "ttft_p90_ms": point.ttft_p90_ms, "seconds": point.seconds}
     if point.is_agentic:
         figures |= {"interactivity": point.interactivity, "turn_tokens": point.turn_tokens}
-        figures |= {"inline": next((score.scores.get("score") for score in point.accuracy if score.inline), None)}
+        figures |= {"inline": point.inline_share}
     shown = {name: show_plain(Decimal(value)) for name, value in figures.items() if value is not None}
     return {"concurrency": point.concurrency, "issued": point.issued, "completed": point.completed, **shown}
 

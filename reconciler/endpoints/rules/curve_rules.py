@@ -28,7 +28,9 @@ from reconciler.storage.untrusted_files import read_regular
 
 V1_0 = "v1.0"
 _FILE = "rules.yaml"
-MODEL_SEED = "model_seed"  # part of a seed set, which the client sends as the sampling seed of each request
+# The seeds of a set; the client sends the last as the sampling seed of each request.
+SCHEDULER_SEED, MODEL_SEED = "scheduler_rng_seed", "model_seed"
+_SEEDS = (SCHEDULER_SEED, keys.SAMPLE_INDEX_RNG_SEED, MODEL_SEED)
 
 
 # Publication cohorts: two per month, named YYYY-MM-C0 and YYYY-MM-C1 (submission rules §4.2, §4.6).
@@ -60,11 +62,6 @@ class Cohort(Struct, frozen=True, order=True):
         months, index = divmod(self.index + count, _IN_A_MONTH)
         years, month = divmod(self.month - 1 + months, _MONTHS)
         return Cohort(self.year + years, month + 1, index)
-
-
-def list_adoption_window(published: Cohort, length: int) -> tuple[Cohort, ...]:
-    """List the cohorts in which a seed set may be adopted, starting with that of its publication."""
-    return tuple(published.add(count) for count in range(length))
 
 
 class ProcessorWatts(Struct, frozen=True):
@@ -124,23 +121,12 @@ class RuleValues(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SeedSet(Struct, frozen=True):
-    """Seeds to which a submission commits. ``cohorts``: cohorts in which a new submission may adopt them, ascending;
-    empty if the list does not state the cohort of publication."""
+    """Seeds to which a submission commits, by their names in point.yaml. ``cohorts``: cohorts in which a new submission
+    may adopt them, ascending; empty if the list does not state the cohort of publication."""
 
     id: str
     cohorts: tuple[Cohort, ...]
-    scheduler_rng_seed: int
-    sample_index_rng_seed: int
-    model_seed: int
-
-    @property
-    def seeds(self) -> dict[str, int]:
-        """Return the seeds by their names in point.yaml."""
-        return {
-            "scheduler_rng_seed": self.scheduler_rng_seed,
-            keys.SAMPLE_INDEX_RNG_SEED: self.sample_index_rng_seed,
-            "model_seed": self.model_seed,
-        }
+    seeds: Mapping[str, int]
 
 
 class RuledBenchmark(Struct, frozen=True):
@@ -279,16 +265,12 @@ def _parse_seed_sets(document: Mapping[str, Any], values: RuleValues) -> dict[st
     whole = cohort if isinstance(cohort, Mapping) else document
     sets = {}
     for entry in whole["seed_sets"]:
-        published = entry.get("published", whole.get("cohort-id"))
-        window = list_adoption_window(Cohort.parse(str(published)), values.adoption_cohorts) if published else ()
-        named = entry.get("cohorts")
-        sets[str(entry["id"])] = SeedSet(
-            id=str(entry["id"]),
-            cohorts=window if named is None else tuple(sorted(Cohort.parse(str(name)) for name in named)),
-            scheduler_rng_seed=int(entry["scheduler_rng_seed"]),
-            sample_index_rng_seed=int(entry[keys.SAMPLE_INDEX_RNG_SEED]),
-            model_seed=int(entry["model_seed"]),
-        )
+        published, named = entry.get("published", whole.get("cohort-id")), entry.get("cohorts")
+        first = Cohort.parse(str(published)) if published else None
+        window = [first.add(count) for count in range(values.adoption_cohorts)] if first else []
+        cohorts = window if named is None else sorted(Cohort.parse(str(name)) for name in named)
+        seeds = {name: int(entry[name]) for name in _SEEDS}
+        sets[str(entry["id"])] = SeedSet(str(entry["id"]), tuple(cohorts), seeds)
     if not sets:
         raise ValueError("it has no seed set")
     return sets

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from msgspec import Struct, field
 
 from reconciler.endpoints.results.client import EXTRAS
-from reconciler.endpoints.rules.curve_rules import CurveRules, RuledBenchmark
+from reconciler.endpoints.rules.curve_rules import SCHEDULER_SEED, CurveRules, RuledBenchmark
 from reconciler.endpoints.rules.regions import (
     BANDS,
     CHOICE,
@@ -187,8 +187,8 @@ def complete_point(
     place in the spec. Raises ReconcilerError for an unknown seed set."""
     offline = concurrency == placed.offline
     region = CHOICE if offline else placed.regions.find(concurrency)
-    seconds = rules.find_least_seconds(region, concurrency, agentic=placed.agentic)
-    seconds = rules.find_offline_seconds() if offline else seconds
+    least = rules.find_least_seconds(region, concurrency, agentic=placed.agentic)
+    seconds = rules.find_offline_seconds() if offline else least
     ruled = Origin(f"Endpoints rules {rules.version}")
     implied: dict[str, object] = {"harness.results": "points"}
     if is_elsewhere(settings):
@@ -205,8 +205,8 @@ def complete_point(
     seeds = rules.find_seed_set(get_text(settings, SEED_SET) or sorted(rules.seed_sets)[-1])
     by_rules: dict[str, object] = {
         SEED_SET: seeds.id,
-        keys.SCHEDULE_RNG_SEED: seeds.scheduler_rng_seed,
-        keys.SAMPLE_INDEX_RNG_SEED: seeds.sample_index_rng_seed,
+        keys.SCHEDULE_RNG_SEED: seeds.seeds[SCHEDULER_SEED],
+        keys.SAMPLE_INDEX_RNG_SEED: seeds.seeds[keys.SAMPLE_INDEX_RNG_SEED],
         "point.concurrency": concurrency,
         "point.region": region,
         "point.least_duration": seconds * _MILLISECONDS,

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from reconciler.endpoints.results.client import PARAMETERS, is_same
-from reconciler.endpoints.rules.curve_rules import NAME, ROUND_PREFIX, Cohort, CurveRules, SeedSet, load_endpoints_rules
+from reconciler.endpoints.rules.curve_rules import (
+    MODEL_SEED,
+    NAME,
+    ROUND_PREFIX,
+    Cohort,
+    CurveRules,
+    SeedSet,
+    load_endpoints_rules,
+)
 from reconciler.endpoints.spec.checks import (
     find_node_problems,
     find_point_problems,
@@ -82,8 +90,8 @@ def _find_point_gaps(cell: DeclaredCell, rules: CurveRules) -> Iterator[Problem]
     seeds = rules.find_seed_set(str(settings["seed_set"].value))
     yield from _find_unadopted(settings, seeds, path)
     stated = settings.get("client.parameters.seed")
-    if stated is not None and str(stated.value) != str(seeds.model_seed):
-        message = f"the model's seed is {stated.value}, seed set {seeds.id} has {seeds.model_seed}"
+    if stated is not None and str(stated.value) != str(seeds.seeds[MODEL_SEED]):
+        message = f"the model's seed is {stated.value}, seed set {seeds.id} has {seeds.seeds[MODEL_SEED]}"
         yield stated.origin.make_problem(f"{path}.client.parameters.seed", message, "remove seed, or use the set's")
     if COMMAND not in settings:
         return  # measured elsewhere: its settings are fixed

@@ -132,7 +132,7 @@ def _collect_runtime_settings(point: PointContent, curve: CurveContent, rules: C
     settings["stream_all_chunks"] = measured.stream_all_chunks
     settings["streaming"] = measured.streaming
     seeds = rules.seed_sets.get(curve.seed_set)
-    unsaid = {MODEL_SEED: seeds.model_seed} if seeds is not None else {}
+    unsaid = {MODEL_SEED: seeds.seeds[MODEL_SEED]} if seeds is not None else {}
     settings["runtime"] = {**unsaid, **measured.seeds}
     if measured.warmup is not None:
         settings["warmup"] = {"salt": measured.warmup.salt}

@@ -12,7 +12,6 @@ import pytest
 from reconciler.endpoints.rules.curve_rules import (
     Cohort,
     adopt_lists,
-    list_adoption_window,
     load_endpoints_rules,
     load_endpoints_ruleset,
     parse_endpoints_rules,
@@ -85,8 +84,8 @@ def test_a_seed_set_may_be_adopted_in_four_cohorts() -> None:
 
 
 def test_cohorts_go_on_over_the_year() -> None:
-    window = list_adoption_window(Cohort.parse("2026-12-C0"), 4)
-    assert [str(cohort) for cohort in window] == ["2026-12-C0", "2026-12-C1", "2027-01-C0", "2027-01-C1"]
+    window = [str(Cohort.parse("2026-12-C0").add(count)) for count in range(4)]
+    assert window == ["2026-12-C0", "2026-12-C1", "2027-01-C0", "2027-01-C1"]
     assert Cohort.parse("2026-12-C1") < Cohort.parse("2027-01-C0")
 
 

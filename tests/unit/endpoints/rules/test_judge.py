@@ -105,9 +105,7 @@ def window(**changes: Any) -> dict[str, Any]:
 )
 def test_a_point_has_as_many_queries_as_its_dataset_needs(dataset: str, size: int, completed: int, needed: int) -> None:
     point = replace(GOOD, dataset=dataset, completed=completed, issued=0)
-    reported = (
-        [("min-query-count", "invalid", f"{completed} samples completed, one pass has {needed}")] if needed else []
-    )
+    reported = [("min-query-count", "error", f"{completed} samples completed, one pass has {needed}")] if needed else []
     assert report(judge_point(point, RULES, REGIONS, dataset_size=size)) == reported
     short = report(judge_point(point, RULES.shorten(1), REGIONS, dataset_size=size))
     assert [text for rule, _, text in short if rule == "min-query-count"] == (

@@ -19,6 +19,7 @@ from reconciler.endpoints.results.harness_format import (
     is_timed,
     keep_files,
     parse_audits,
+    read_files,
     read_summary,
 )
 from reconciler.endpoints.results.harness_format import find_missing as find_missing
@@ -64,7 +65,6 @@ SHOWN = ShownFiles(performance=(RESULT_SUMMARY,), accuracy=(ACCURACY_RESULTS,), 
 EVENTS = "outputs/events.jsonl"  # every request of a run, as logged by the client
 JUDGED: tuple[str, ...] = (CONFIG, RESULT_SUMMARY, ACCURACY_RESULTS, EVENTS, f"{AUDIT}/*")
 _MILLISECONDS = 1000
-_FILES = (CONFIG, RESULT_SUMMARY, ACCURACY_RESULTS)
 
 
 def is_shown(_: Callable[[str], bool]) -> bool:
@@ -73,16 +73,12 @@ def is_shown(_: Callable[[str], bool]) -> bool:
 
 
 def list_asked(mode: str, _: str, declared: Container[str]) -> tuple[str, ...]:
-    names = declared if isinstance(declared, Iterable) else ()
-    return list_client_settings(mode, names)
+    return list_client_settings(mode, declared if isinstance(declared, Iterable) else ())
 
 
 def judge_run(run: RunFiles) -> AttemptVerdict:
     try:
-        named = [path for name in _FILES if (path := run.output / name).is_file()]
-        named += sorted((run.output / AUDIT).rglob("*.json"))
-        files = {path.relative_to(run.output).as_posix(): read_regular(path) for path in named}
-        return _judge(files, run)
+        return _judge(read_files(run.output), run)
     except OSError as error:
         refuse_storage_error(error, run.output)
         return AttemptVerdict({}, f"the results cannot be read: {error}", "backend", "see the client's log")
@@ -93,19 +89,15 @@ def judge_run(run: RunFiles) -> AttemptVerdict:
 def _judge(files: Mapping[str, bytes], run: RunFiles) -> AttemptVerdict:
     differing = [*find_other_point(files, run.inputs), *_find_moved(files, run.user_conf)]
     if differing:
-        return _refuse(differing)
+        problem = f"the client did not run what was asked for: {'; '.join(differing)}"
+        fix = "the results are kept; check the client and its version, then run again"
+        return AttemptVerdict({"contradictions": differing}, problem, "contradiction", fix)
     if run.mode != PERFORMANCE:
         return AttemptVerdict(run.reported)
     logged, point = _read_events(run.output / EVENTS), _parse(files, run.inputs)
     found = [*_find_all_shortcomings(files, point, run.inputs, rehearsal=run.rehearsal)]
     found += _find_logged(logged, point, run)
     return AttemptVerdict({**run.reported, **_describe_run(point, found)})
-
-
-def _refuse(differing: Sequence[str]) -> AttemptVerdict:
-    problem = f"the client did not run what was asked for: {'; '.join(differing)}"
-    fix = "the results are kept; check the client and its version, then run again"
-    return AttemptVerdict({"contradictions": differing}, problem, "contradiction", fix)
 
 
 def _find_moved(files: Mapping[str, bytes], earlier: Path) -> Iterator[str]:

@@ -30,7 +30,8 @@ def check_coverage(view: CurveView) -> Iterator[Complaint]:
         yield complain(view.folder, f"no accuracy run in {missing}", "one accuracy run in each mandatory region")
     unused = (point for point, _ in candidates if point.concurrency not in owner.values())
     if extra := ", ".join(point.name for point in unused if point.get("offline") != ELECTED):
-        count = view.rules.count_accuracy_points(agentic=is_agentic(view))
+        values = view.rules.values
+        count = values.accuracy_points_agentic if is_agentic(view) else values.accuracy_points
         yield complain(view.folder, f"accuracy results at {extra}, too", f"only the {count} required accuracy results")
     for point in list_offline(view.folder):
         if not _list_run_scores(point):

@@ -190,23 +190,17 @@ class CurveRules(Struct, frozen=True):
         """Find the minimum seconds of a dedicated Offline run: the longest of all regions, since it belongs to none."""
         return max(self.values.least_seconds.values())
 
-    def count_accuracy_points(self, *, agentic: bool) -> int:
-        return self.values.accuracy_points_agentic if agentic else self.values.accuracy_points
-
     def find_seed_set(self, name: str) -> SeedSet:
         """Find a seed set. Raises ReconcilerError with the most similar name as a suggestion."""
         if name not in self.seed_sets:
-            hint = suggest_nearest(name, self.seed_sets)
-            known = ", ".join(sorted(self.seed_sets))
-            raise ReconcilerError(f"{name!r} is not a published seed set", fix=f"{hint}published seed sets: {known}")
+            fix = f"{suggest_nearest(name, self.seed_sets)}published seed sets: {', '.join(sorted(self.seed_sets))}"
+            raise ReconcilerError(f"{name!r} is not a published seed set", fix=fix)
         return self.seed_sets[name]
 
     def shorten(self, seconds: int) -> CurveRules:
         """Return these rules with a minimum duration of ``seconds`` for all points, for a rehearsal."""
-        plain, agentic = (
-            dict.fromkeys(table, seconds) for table in (self.values.least_seconds, self.values.least_seconds_agentic)
-        )
-        values = replace(self.values, least_seconds=plain, least_seconds_agentic=agentic)
+        shorter = dict.fromkeys(self.values.least_seconds, seconds)
+        values = replace(self.values, least_seconds=shorter, least_seconds_agentic=shorter)
         return replace(self, values=values, rehearsal=True)
 
 
@@ -233,7 +227,7 @@ def parse_endpoints_rules(data: bytes) -> CurveRules:
         values=values,
         seed_sets=_parse_seed_sets(document, values),
         benchmarks=benchmarks,
-        drafters=_parse_drafters(document),
+        drafters=tuple(map(_parse_drafter, document["drafters"])),
     )
 
 
@@ -246,17 +240,18 @@ def adopt_lists(rules: CurveRules, lists: PublishedLists) -> CurveRules:
     """Return the rules with newer lists of seed sets and drafters, as published by MLCommons for the official checker.
     Raises ReconcilerError for an invalid file."""
     read = {"seed_sets": lists.seed_sets, "drafters": lists.approved_drafters}
-    found: dict[str, Any] = {}
     for name, path in read.items():
         try:
-            if path is not None:
-                values = parse_yaml_mapping(read_regular(path)).values
-                found[name] = _parse_seed_sets(values, rules.values) if name == "seed_sets" else _parse_drafters(values)
+            listed = None if path is None else parse_yaml_mapping(read_regular(path)).values
+            if listed is not None and name == "seed_sets":
+                rules = replace(rules, seed_sets=_parse_seed_sets(listed, rules.values))
+            elif listed is not None:
+                rules = replace(rules, drafters=tuple(map(_parse_drafter, listed["drafters"])))
         except (OSError, ValueError, TypeError, KeyError, RecursionError, ReconcilerError) as error:
             said = error.message if isinstance(error, ReconcilerError) else " ".join(str(error).split())
             fix = "use the file published by MLCommons, seedset.yaml or approved_drafters.yaml"
             raise ReconcilerError(f"{path} is not a list of {name.replace('_', ' ')}: {said}", fix=fix) from error
-    return replace(rules, **found)
+    return rules
 
 
 def _parse_seed_sets(document: Mapping[str, Any], values: RuleValues) -> dict[str, SeedSet]:
@@ -274,10 +269,6 @@ def _parse_seed_sets(document: Mapping[str, Any], values: RuleValues) -> dict[st
     if not sets:
         raise ValueError("it has no seed set")
     return sets
-
-
-def _parse_drafters(document: Mapping[str, Any]) -> tuple[Drafter, ...]:
-    return tuple(_parse_drafter(entry) for entry in document["drafters"])
 
 
 def _parse_drafter(entry: Mapping[str, Any]) -> Drafter:
@@ -332,10 +323,9 @@ def load_endpoints_ruleset(name: str) -> Ruleset:
 
 def _collect_bars(benchmark: RuledBenchmark) -> Fields:
     """Return the accuracy limits for the client's scores."""
-    found: dict[str, RuledValue] = {}
-    for metric, (least, most) in benchmark.accuracy.items():
-        bounds: Mapping[str, object] = {"least": least, "most": most}
-        found |= {
-            f"accuracy.{metric}.{side}": RuledValue(v, ("checker",)) for side, v in bounds.items() if v is not None
-        }
-    return found
+    return {
+        f"accuracy.{metric}.{side}": RuledValue(bound, ("checker",))
+        for metric, bounds in benchmark.accuracy.items()
+        for side, bound in zip(("least", "most"), bounds, strict=True)
+        if bound is not None
+    }

@@ -62,7 +62,7 @@ def test_every_value_names_a_known_source_and_every_source_its_date() -> None:
 
 
 def test_accuracy_is_measured_at_a_point_less_where_an_agent_asks() -> None:
-    assert (_RULES.count_accuracy_points(agentic=False), _RULES.count_accuracy_points(agentic=True)) == (5, 4)
+    assert (_RULES.values.accuracy_points, _RULES.values.accuracy_points_agentic) == (5, 4)
 
 
 def test_a_shortened_rule_set_is_a_rehearsal_and_changes_nothing_else() -> None:

@@ -83,9 +83,8 @@ def _parse(line: bytes, number: int) -> Mapping[str, Any]:
     try:
         event = parse_json(line)
     except ValueError as error:
-        raise ValueError(
-            f"events.jsonl, line {number}: it is not JSON ({' '.join(str(error).split())[:80]})"
-        ) from error
+        said = " ".join(str(error).split())[:80]
+        raise ValueError(f"events.jsonl, line {number}: it is not JSON ({said})") from error
     if not isinstance(event, dict) or type(event.get("timestamp_ns")) is not int:
         raise ValueError(f"events.jsonl, line {number}: an event has a timestamp_ns")
     return event
@@ -124,11 +123,10 @@ def find_wrong_summary(run: LoggedRun, point: MeasuredPoint) -> Iterator[str]:
         yield f"samples completed: expected {len(run.done)}, as events.jsonl shows, the summary says {point.completed}"
     shown = [("duration", run.span, point.duration_ns)]
     if not point.failed:
-        firsts = [request for request in run.done if request.first]
-        shown += [("total latency", sum(r.done - r.issued for r in run.done), int(point.latency.total))]
-        shown += (
-            [("total TTFT", sum(r.first - r.issued for r in firsts), int(point.ttft.total))] if point.streaming else []
-        )
+        shown.append(("total latency", sum(r.done - r.issued for r in run.done), int(point.latency.total)))
+    if not point.failed and point.streaming:
+        waited = sum(request.first - request.issued for request in run.done if request.first)
+        shown.append(("total TTFT", waited, int(point.ttft.total)))
     for name, counted, stated in shown:
         if abs(counted - stated) * _NEAR > counted:
             expected = f"{counted / _SECOND:.6g} s, as events.jsonl shows"

@@ -87,10 +87,8 @@ def _check_overlap(point: MeasuredPoint) -> Iterator[str]:
         return
     most = point.concurrency * (point.duration_ns * _CLOCKS + (point.latency.most or 0))
     if point.latency.total > most:
-        yield (
-            f"latency: {point.latency.total / 10**9:.6g} s in all, and {point.concurrency} requests at a time in "
-            f"{point.seconds:.6g} s cannot take that long"
-        )
+        load = f"{point.concurrency} requests at a time in {point.seconds:.6g} s"
+        yield f"latency: {point.latency.total / 10**9:.6g} s in all, and {load} cannot take that long"
 
 
 WINDOWABLE, SHORT, FEW, PARTIAL = "windowable", "insufficient_duration", "insufficient_passes", "partial_dataset"
@@ -234,10 +232,8 @@ def _check_pattern(point: MeasuredPoint, rules: CurveRules, _: Regions) -> Itera
 
 def _check_place(point: MeasuredPoint, _: CurveRules, regions: Regions) -> Iterator[PointFinding]:
     if not point.is_offline and not regions.find(point.concurrency):
-        end = regions.regions[-1].last
-        yield _reject(
-            "concurrency-in-range", f"concurrency {point.concurrency} is beyond {end}, 10 % above the maximum"
-        )
+        end = f"{regions.regions[-1].last}, 10 % above the maximum"
+        yield _reject("concurrency-in-range", f"concurrency {point.concurrency} is beyond {end}")
 
 
 def _check_duration(point: MeasuredPoint, rules: CurveRules, regions: Regions) -> Iterator[PointFinding]:

@@ -33,10 +33,8 @@ def read_pareto(curve: Document) -> ParetoCurve:
         )
         for point in curve["points"]
     )
-    ceiling = curve["ceiling"]
-    return ParetoCurve(
-        points, None if ceiling is None else Decimal(ceiling), frozenset(curve["dominated"]), curve["agentic"]
-    )
+    ceiling = None if curve["ceiling"] is None else Decimal(curve["ceiling"])
+    return ParetoCurve(points, ceiling, frozenset(curve["dominated"]), curve["agentic"])
 
 
 def draw_curve(curve: Document) -> tuple[Chart, ...]:
@@ -199,7 +197,6 @@ def _sum_up(curves: Mapping[str, ParetoCurve]) -> str:
     for label, curve in curves.items():
         beaten = f", {len(curve.dominated)} of them dominated" if curve.dominated else ""
         offline = f"; Offline {show_rate(float(curve.ceiling))}" if curve.ceiling is not None else ""
-        parts.append(
-            f"{label}: {len(curve.points)} points{beaten}, at most {show_rate(float(curve.peak))} tokens/s{offline}"
-        )
+        most = f"at most {show_rate(float(curve.peak))} tokens/s"
+        parts.append(f"{label}: {len(curve.points)} points{beaten}, {most}{offline}")
     return ". ".join(parts) + "."

@@ -26,13 +26,7 @@ from reconciler.endpoints.results.harness_format import find_missing as find_mis
 from reconciler.endpoints.results.harness_format import list_kept_answers as list_kept_answers
 from reconciler.endpoints.rules.curve_rules import load_endpoints_rules
 from reconciler.endpoints.rules.event_log import LoggedRun, find_wrong_summary, parse_events
-from reconciler.endpoints.rules.judge import (
-    PointFinding,
-    find_differences,
-    judge_agentic,
-    judge_logged,
-    judge_point,
-)
+from reconciler.endpoints.rules.judge import PointFinding, find_differences, judge_agentic, judge_logged, judge_point
 from reconciler.endpoints.rules.point import AGENTIC_PATTERN, OFFLINE_PATTERN, MeasuredPoint
 from reconciler.endpoints.rules.regions import compute_regions
 from reconciler.endpoints.rules.results import UnreadablePointError, parse_point, parse_scores

@@ -174,10 +174,7 @@ def test_conversations_are_played_in_whole_passes(played: int, broken: bool) -> 
         ({"seconds": None}, ("insufficient_duration", "STEADY STATE")),
         ({"found": False, "anomaly": "shift", "states": {"tpot": "Drifting Up"}}, ("insufficient_passes", "not found")),
         ({"anomaly": "shift", "states": {"tpot": "Drifting Up"}}, ("insufficient_duration", "anomaly")),
-        (
-            {"states": {"tpot": "Drifting Down", "ttft": "Drifting Up"}},
-            ("insufficient_duration", "drifting_up"),
-        ),
+        ({"states": {"tpot": "Drifting Down", "ttft": "Drifting Up"}}, ("insufficient_duration", "drifting_up")),
         ({"states": {"tpot": "Drifting Down", "ttft": "Plateau"}}, ("insufficient_duration", "drifting_down")),
     ],
     ids=str,

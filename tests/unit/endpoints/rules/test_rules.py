@@ -118,10 +118,7 @@ SEEDS = "scheduler_rng_seed: 1, sample_index_rng_seed: 2, model_seed: 3"
             f"cohort: {{cohort-id: 2027-01-C0, seed_sets: [{{id: B, {SEEDS}}}]}}",
             ["2027-01-C0", "2027-01-C1", "2027-02-C0", "2027-02-C1"],
         ),
-        (
-            f"cohort: {{cohort-id: 2027-01-C0, seed_sets: [{{id: B, cohorts: [2027-03-C1], {SEEDS}}}]}}",
-            ["2027-03-C1"],
-        ),
+        (f"cohort: {{cohort-id: 2027-01-C0, seed_sets: [{{id: B, cohorts: [2027-03-C1], {SEEDS}}}]}}", ["2027-03-C1"]),
         (f"seed_sets: [{{id: B, {SEEDS}}}]", []),
     ],
     ids=["for a cohort", "for its own cohorts", "for no cohort"],

@@ -243,11 +243,9 @@ def _find_wrong_node_values(node: Any) -> Iterator[Mismatch]:
             yield "host_processor_core_count", describe_mismatch(count), WHOLE
 
 
-DESCRIPTION_RULES = ((make_rule("system-description-valid", "the system's description is valid"), check_description),)
-
-
+_DESCRIPTION_RULE = (make_rule("system-description-valid", "the system's description is valid"), check_description)
 _OF_SYSTEMS = (*SYSTEM_RULES, *POWER_RULES)
-_OF_CURVES = (*CURVE_STRUCTURE_RULES, *DESCRIPTION_RULES, *CURVE_RULES, *RESULT_RULES, *ACCURACY_RULES)
+_OF_CURVES = (*CURVE_STRUCTURE_RULES, _DESCRIPTION_RULE, *CURVE_RULES, *RESULT_RULES, *ACCURACY_RULES)
 _OF_POINTS = (*POINT_STRUCTURE_RULES, *POINT_RULES)
 
 ALL_ENDPOINTS_RULES: tuple[Rule, ...] = tuple(
@@ -274,26 +272,21 @@ def check_endpoints(path: Path, rules: CurveRules | None = None) -> TreeReport:
     with collect_closed_folders() as closed:
         submissions = find_submissions(path)
         findings = [finding for folder in submissions for finding in _check_submission(folder, ruled)]
+    roots = [*((folder.path, folder.shown) for folder in submissions), (path, "")]
     return TreeReport(
         root=str(path),
         rounds=(f"Endpoints {ruled.version}",),
         layouts=(NAME,),
         facts=(),
-        findings=report_closed_folders(
-            closed, [*((folder.path, folder.shown) for folder in submissions), (path, "")], findings
-        ),
+        findings=report_closed_folders(closed, roots, findings),
     )
 
 
 def verify_endpoints(path: Path) -> TreeReport:
     """Find contradictions between each point and its run; ignore missing files and broken rules."""
     report = check_endpoints(path)
-    kept = tuple(
-        finding
-        for finding in report.findings
-        if finding.rule.id in _CONTRADICTIONS or finding.rule in (INTERNAL, UNREADABLE)
-    )
-    return replace(report, findings=kept)
+    kept = {*_CONTRADICTIONS, INTERNAL.id, UNREADABLE.id}
+    return replace(report, findings=tuple(finding for finding in report.findings if finding.rule.id in kept))
 
 
 def _check_submission(folder: SubmissionFolder, rules: CurveRules) -> Iterator[TreeFinding]:

@@ -90,7 +90,8 @@ def _judge(files: Mapping[str, bytes], run: RunFiles) -> AttemptVerdict:
         return AttemptVerdict(run.reported)
     logged, point = _read_events(run.output / EVENTS), _parse(files, run.inputs)
     found = [*_find_all_shortcomings(files, point, run.inputs, rehearsal=run.rehearsal)]
-    found += _find_logged(logged, point, run)
+    size, least = _read_size_and_seconds(run.inputs)
+    found += judge_logged(logged, point, load_endpoints_rules(), dataset_size=size, least_seconds=least)
     return AttemptVerdict({**run.reported, **_describe_run(point, found)})
 
 
@@ -117,11 +118,10 @@ def _parse(files: Mapping[str, bytes], inputs: Mapping[str, object]) -> Measured
     return parse_point(chosen, int(str(inputs["point.concurrency"])))
 
 
-def _find_logged(logged: LoggedRun, point: MeasuredPoint, run: RunFiles) -> Iterator[PointFinding]:
-    """Find problems that only the events show."""
-    rules, size = load_endpoints_rules(), int(str(run.inputs.get(keys.PERFORMANCE_SAMPLE_COUNT) or 0))
-    least = int(str(run.inputs.get("point.least_duration") or 0)) // _MILLISECONDS
-    yield from judge_logged(logged, point, rules, dataset_size=size, least_seconds=least)
+def _read_size_and_seconds(inputs: Mapping[str, object]) -> tuple[int, int]:
+    """Read the size of the dataset and the required seconds, each 0 if not declared."""
+    size, least = (int(str(inputs.get(name) or 0)) for name in (keys.PERFORMANCE_SAMPLE_COUNT, "point.least_duration"))
+    return size, least // _MILLISECONDS
 
 
 def find_other_point(
@@ -132,13 +132,11 @@ def find_other_point(
     config = _parse_config(files)
     yield from find_config_differences(config, inputs, foreign=foreign)
     if inputs["mode"] == PERFORMANCE:
-        yield from find_differences(
-            _parse(files, inputs),
-            int(str(inputs["point.concurrency"])),
-            _name_pattern(inputs),
-            str(inputs.get("harness.model_name") or ""),
-            read_min_duration(inputs),
-        )
+        pattern = OFFLINE_PATTERN if inputs.get(DEDICATED_OFFLINE) else "concurrency"
+        pattern = AGENTIC_PATTERN if inputs.get(AGENTIC) else pattern
+        point, model = _parse(files, inputs), str(inputs.get("harness.model_name") or "")
+        concurrency = int(str(inputs["point.concurrency"]))
+        yield from find_differences(point, concurrency, pattern, model, read_min_duration(inputs))
         return
     if ACCURACY_RESULTS not in files:
         raise ValueError(f"there is no {ACCURACY_RESULTS}")
@@ -162,12 +160,6 @@ def _parse_config(files: Mapping[str, bytes]) -> ResultDocument:
     if CONFIG not in files:
         raise ValueError(f"there is no {CONFIG}")
     return parse_yaml_mapping(files[CONFIG])
-
-
-def _name_pattern(inputs: Mapping[str, object]) -> str:
-    if inputs.get(AGENTIC):
-        return AGENTIC_PATTERN
-    return OFFLINE_PATTERN if inputs.get(DEDICATED_OFFLINE) else "concurrency"
 
 
 def measure_point(files: Mapping[str, bytes], inputs: Mapping[str, object], *, rehearsal: bool) -> RecordValues:
@@ -212,10 +204,8 @@ def _find_shortcomings(
 ) -> Iterator[PointFinding]:
     """Find shortcomings that the client does not check itself. The point's duration was fixed when it was declared, so
     its region does not matter here."""
-    rules = load_endpoints_rules()
-    least = int(str(inputs.get("point.least_duration") or 0)) // _MILLISECONDS
+    rules, (size, least) = load_endpoints_rules(), _read_size_and_seconds(inputs)
     timed = replace(rules.shorten(least), rehearsal=rehearsal)
-    size = int(str(inputs.get(keys.PERFORMANCE_SAMPLE_COUNT) or 0))
     # The regions of any curve that contains the point serve for every curve: all have the same duration here.
     c_max = max(point.concurrency, rules.values.least_max_concurrency)
     regions = compute_regions(c_max, min(point.concurrency, rules.values.most_ultra_low_concurrency), rules)

@@ -99,20 +99,17 @@ def _note(request: LoggedRequest, kind: str, at: int, event: Mapping[str, Any]) 
     elif kind.startswith(_FAILED):
         request.failed = True
     elif kind == _DONE and not request.done:
-        request.done, request.size = at, sum(len(text.encode()) for text in _list_texts(event.get("data")))
+        request.done, request.size = at, _count_bytes(event.get("data"))
         return 1
     return 0
 
 
-def _list_texts(found: object) -> Iterator[str]:
+def _count_bytes(found: object) -> int:
+    """Return the bytes of all texts in a document."""
     if isinstance(found, str):
-        yield found
-    elif isinstance(found, list):
-        for part in found:
-            yield from _list_texts(part)
-    elif isinstance(found, dict):
-        for part in found.values():
-            yield from _list_texts(part)
+        return len(found.encode())
+    parts = found.values() if isinstance(found, dict) else found if isinstance(found, list) else ()
+    return sum(map(_count_bytes, parts))
 
 
 def find_wrong_summary(run: LoggedRun, point: MeasuredPoint) -> Iterator[str]:

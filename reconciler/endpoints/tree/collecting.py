@@ -147,7 +147,7 @@ def _collect_code(benchmark: str, submission: SubmissionContent) -> dict[str, Co
 
 def name_point_folders(content: CellContent) -> str:
     """Return the folders that occur only in the paths of this point's files."""
-    return f"/{content.cell.system}/{_name_model(content)}/r{content.cell.scenario[1:]}/"
+    return f"/{content.cell.system}/{canonicalise_model(content.official)}/r{content.cell.scenario[1:]}/"
 
 
 def describe_point(
@@ -213,7 +213,7 @@ def _make_curve(cells: Sequence[CellContent], system: SystemContent, rules: Curv
     elects = not any(point.is_offline or point.is_agentic for point in measured)
     return CurveContent(
         system=first.cell.system,
-        model=_name_model(first),
+        model=canonicalise_model(first.official),
         division=division,
         max_concurrency=facts.max_concurrency,
         min_concurrency=facts.min_concurrency or None,
@@ -310,10 +310,6 @@ def _nest(node: Mapping[str, object]) -> dict[str, object]:
     shown = {name: value for name, value in node.items() if name not in {*_OF_ACCELERATOR, *POWER_FIELDS}}
     counted = {**shown, "number_of_nodes": _count(node, "number_of_nodes")}
     return {**counted, "accelerator_info": [accelerator]} if accelerator else counted
-
-
-def _name_model(content: CellContent) -> str:
-    return canonicalise_model(content.official)
 
 
 def _get_facts(content: CellContent) -> PointFacts:

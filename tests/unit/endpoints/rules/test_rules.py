@@ -18,6 +18,7 @@ from reconciler.endpoints.rules.curve_rules import (
 )
 from reconciler.errors import ReconcilerError
 from reconciler.reconcile.desired_cache import list_code
+from reconciler.reconcile.new_repository import SubmissionRequest, make_repository
 from reconciler.rules.programs import PublishedLists
 from reconciler.rules.rounds import load_ruleset
 from reconciler.storage.documents import parse_yaml_mapping
@@ -161,3 +162,11 @@ def test_a_file_that_is_no_such_list_is_refused_by_its_name(tmp_path: Path, name
 
 def test_the_state_of_a_spec_depends_on_the_rules() -> None:
     assert "reconciler/endpoints/rules/rules.yaml" in list_code()
+
+
+def test_init_refuses_a_benchmark_without_scenarios_and_writes_nothing(tmp_path: Path) -> None:
+    names: dict[str, Any] = {"division": "closed", "category": "datacenter", "benchmarks": ("gpt-oss-120b",)}
+    request = SubmissionRequest(round_name="endpoints-v1.0", system=None, harness="", code="", **names)
+    with pytest.raises(ReconcilerError, match="no scenarios"):
+        make_repository(tmp_path, "acme", "Acme", request)
+    assert not list(tmp_path.iterdir())

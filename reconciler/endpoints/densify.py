@@ -42,18 +42,17 @@ def command(curve: str | None, count: int, output: Path | None, specs: tuple[str
     if as_json:
         document = {"curve": found.curve, "points": found.denser, "seconds": found.seconds, "patch": patch}
         say_json(render_document("densify", **document))
-        return IN_SYNC
-    say(render_denser_text(found, patch))
-    if written:
-        say(written)
+    else:
+        say(render_denser_text(found, patch))
+        if written:
+            say(written)
     return IN_SYNC
 
 
 def _find_curve(curves: tuple[CurveStatus, ...], name: str | None) -> CurveStatus:
     if not curves:
-        raise ReconcilerError(
-            "the spec declares no curve", fix="`reconcile help endpoints` explains how to declare one"
-        )
+        fix = "`reconcile help endpoints` explains how to declare one"
+        raise ReconcilerError("the spec declares no curve", fix=fix)
     meant = [curve for curve in curves if name in (None, curve.curve)]
     if len(meant) == 1:
         return meant[0]

@@ -46,23 +46,19 @@ CELL = "standardized/box/oss"
 HIGHEST = Address(Kind.RUN, f"{CELL}/c256/performance")
 
 
-def compile_curve(text: str = SPEC) -> Desired:
+def compile_curve(*changes: tuple[str, str]) -> Desired:
+    text = SPEC
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
     declared = writing.declare(text)
     ruleset = load_ruleset(str(declared.round.value))
     check(declared, ruleset)
     return compile_desired(declared, ruleset, Pins())[0]
 
 
-def compile_changed(*changes: tuple[str, str]) -> Desired:
-    text = SPEC
-    for old, new in changes:
-        assert old in text
-        text = text.replace(old, new)
-    return compile_curve(text)
-
-
 def list_keys(*changes: tuple[str, str]) -> dict[str, str]:
-    return {str(resource.address): resource.key for resource in compile_changed(*changes).resources}
+    return {str(resource.address): resource.key for resource in compile_curve(*changes).resources}
 
 
 def list_points(keys: dict[str, str], mode: str = "performance") -> list[int]:
@@ -78,7 +74,7 @@ def test_the_rules_of_the_program_leave_the_least_duration_of_a_point_to_its_cli
 
 @pytest.mark.parametrize("rehearsal", [False, True])
 def test_the_accuracy_of_a_rehearsed_point_is_required_to_meet_no_bar(rehearsal: bool) -> None:
-    desired = compile_changed(("submitter: ACME", f"submitter: ACME\n  rehearsal: {str(rehearsal).lower()}"))
+    desired = compile_curve(("submitter: ACME", f"submitter: ACME\n  rehearsal: {str(rehearsal).lower()}"))
     assert find_rules(desired, HIGHEST).bars_bind is not rehearsal
 
 
@@ -222,7 +218,7 @@ SIZED = ("      client:\n", "      performance_sample_count: 6396\n      client:
 
 
 def test_a_dedicated_offline_run_is_a_point_of_its_own_with_an_accuracy_run() -> None:
-    desired = compile_changed(OFFLINE, SIZED)
+    desired = compile_curve(OFFLINE, SIZED)
     own = {a.cell.scenario for a in desired.by_address if a.mode == "accuracy" and a.cell is not None}
     settings = desired.detail(Address.parse(f"Result:{CELL}/c6396")).settings
     assert settings.get(DEDICATED_OFFLINE) is True
@@ -302,10 +298,10 @@ COMPLETE = (
     ],
 )
 def test_a_complete_spec_has_no_gap_and_each_missing_word_is_one(change: tuple[str, str], message: str) -> None:
-    found = [gap.message for gap in compile_changed(*COMPLETE, change).gaps]
+    found = [gap.message for gap in compile_curve(*COMPLETE, change).gaps]
     assert len(found) == (1 if message else 0)
     assert "".join(found).startswith(message)
-    rehearsed = compile_changed(*COMPLETE, change, ("submitter: ACME", "submitter: ACME\n  rehearsal: true"))
+    rehearsed = compile_curve(*COMPLETE, change, ("submitter: ACME", "submitter: ACME\n  rehearsal: true"))
     assert not rehearsed.gaps
 
 
@@ -368,7 +364,7 @@ AGENTIC_CLIENT = (
 
 def test_a_point_of_an_agentic_benchmark_takes_the_rules_of_one() -> None:
     """Four regions have an accuracy run, the maximum is no Offline point, and runs above the lowest band are longer."""
-    desired = compile_changed(*AGENTIC_CLIENT)
+    desired = compile_curve(*AGENTIC_CLIENT)
     settings = {
         address.cell.scenario: desired.detail(address).settings
         for address in desired.by_address

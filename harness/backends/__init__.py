@@ -12,7 +12,7 @@ from __future__ import annotations
 import importlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -20,8 +20,10 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
-from harness.contract import BACKENDS, Counter, Fact, Scenario, show_install
+from harness.child.digests import hash_files
+from harness.contract import BACKENDS, Counter, Fact, Scenario, as_evidence, show_install
 from harness.errors import HarnessError
+from harness.machine.facts import find_distribution_version
 from harness.run.packing import Packing
 from harness.run.qsl import Arrays, Rows, count_rows
 
@@ -271,6 +273,16 @@ class Backend(Protocol):
 
     def load(self, plan: LoadPlan) -> Session:
         """Load the engine and its streams."""
+
+
+def find_backend_version(name: str) -> str:
+    """Return the version of the installed package of a backend; "" if there is none."""
+    return find_distribution_version(*BACKENDS[name].distributions)
+
+
+def collect_library_facts(version: str, folder: Path, files: Iterable[Path], **more: str) -> dict[str, Fact]:
+    """Identify a library by its version and the content of its ``files`` in ``folder``."""
+    return as_evidence({"backend.version": version, "backend.digest": hash_files(folder, files), **more})
 
 
 def load_backend(name: str) -> Backend:

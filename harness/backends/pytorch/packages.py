@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from harness.child.digests import hash_files
-from harness.contract import Fact, as_evidence
+from harness.backends import collect_library_facts
+from harness.contract import Fact
 from harness.errors import HarnessError
 from harness.machine.facts import find_distribution_version
 
@@ -40,7 +40,7 @@ def find_version() -> str:
 def describe_library() -> dict[str, Fact]:
     folder = Path(torch.__file__).parent / "lib"
     used = [folder / name for name in _LIBRARIES if (folder / name).is_file()]
-    return as_evidence({"backend.version": find_version(), "backend.digest": hash_files(folder, used)})
+    return collect_library_facts(find_version(), folder, used)
 
 
 def name_package(size: int) -> str:

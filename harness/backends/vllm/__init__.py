@@ -27,6 +27,7 @@ from vllm.sampling_params import RequestOutputKind, SamplingParams
 from vllm.usage.usage_lib import UsageContext
 from vllm.v1.engine.async_llm import AsyncLLM
 
+from harness.backends import collect_library_facts, find_backend_version
 from harness.backends.loop_thread import LoopThread
 from harness.backends.vllm.arguments import (
     TransformersCheckpoint,
@@ -35,9 +36,8 @@ from harness.backends.vllm.arguments import (
     find_checkpoint,
     read_speech_prompt,
 )
-from harness.child.digests import hash_files
 from harness.child.piped_process import end_process, start_process
-from harness.contract import BACKENDS, Fact, Scenario, as_evidence
+from harness.contract import Fact, Scenario
 from harness.errors import HarnessError
 from harness.machine.facts import describe_devices, find_distribution_version, list_accelerators
 from harness.run.tokens import SOUNDS, Answer, GenerationPlan, Sampling, Spoken, StopSequence
@@ -149,14 +149,9 @@ class _Listener:
 
 def facts() -> dict[str, Fact]:
     folder = Path(vllm.__file__).parent
-    versions = (find_distribution_version(name) for name in BACKENDS["vllm"].distributions)
-    return as_evidence(
-        {
-            "backend.version": next(filter(None, versions), str(vllm.__version__)),
-            "backend.digest": hash_files(folder, folder.glob("*.so*")),
-            "torch.version": find_distribution_version("torch"),
-        }
-    )
+    version = find_backend_version("vllm") or str(vllm.__version__)
+    more = {"torch.version": find_distribution_version("torch")}
+    return collect_library_facts(version, folder, folder.glob("*.so*"), **more)
 
 
 def load(plan: GenerationPlan) -> VllmEngine:

@@ -25,6 +25,7 @@ from harness.contract import BACKENDS, Counter, Fact, Scenario, as_evidence, sho
 from harness.errors import HarnessError
 from harness.machine.facts import find_distribution_version
 from harness.run.packing import Packing
+from harness.run.pool import BatchRoom, Pool
 from harness.run.qsl import Arrays, Rows, count_rows
 
 DESCRIPTION = "engine.json"
@@ -227,6 +228,7 @@ class Session(ABC):
     fits_by_size: bool = False
     surely_fit: int = 0
     warm_up_batches: int = 0
+    _room: BatchRoom | Pool[Any]  # limits the batches in flight
 
     @abstractmethod
     def place(self, samples: Arrays) -> None:
@@ -249,13 +251,13 @@ class Session(ABC):
     def submit(self, rows: Rows, token: Token) -> None:
         """Start a batch of at most ``batch_size`` rows. Waits while ``depth`` are in flight; one thread calls it."""
 
-    @abstractmethod
     def ready(self) -> None:
         """Wait until a submit would not wait. Called on the thread that submits."""
+        self._room.wait()
 
-    @abstractmethod
     def drain(self) -> None:
         """Wait until nothing is in flight."""
+        self._room.drain()
 
     @abstractmethod
     def close(self) -> None:

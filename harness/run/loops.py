@@ -73,7 +73,7 @@ class LoopSession(Session):
         filling = max(engine.size * engine.pools for engine in self._engines.values())
         limit = at_once or filling * (2 if on_call else 1)
         ahead = _AHEAD if on_call and plan.scenario == "Offline" else 0
-        self._room = BatchRoom(limit + ahead, limit - 1 + ahead // 2)
+        self._room: BatchRoom = BatchRoom(limit + ahead, limit - 1 + ahead // 2)
         self._driver: LoopCoordinator | LoopWorkers = coordinator
         if on_call:
             self._driver = LoopWorkers(self._engines, plan.streams, limit)
@@ -112,11 +112,8 @@ class LoopSession(Session):
 
         self._begin(rows.start if isinstance(rows, slice) else int(rows[0]), finish)
 
-    def ready(self) -> None:
-        self._room.wait()
-
     def drain(self) -> None:
-        self._room.drain()
+        super().drain()
         for engine in self._engines.values():
             engine.engine.drain()
 

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import psutil
 
-from harness.contract import Fact
+from harness.contract import Fact, as_notes
 from harness.cuda.nvml import Gpus
 
 THROTTLED = "throttled"
@@ -98,7 +98,7 @@ class Telemetry:
         found["processor_seconds"] = round(self._processor_seconds, 3)
         if self._throttle_files:
             found["cpu_throttled"] = self._throttled
-        return {f"telemetry.{name}": Fact(value=value, role="note") for name, value in found.items()}
+        return as_notes({f"telemetry.{name}": value for name, value in found.items()})
 
     def list_flags(self) -> dict[str, int]:
         """Return heat, hardware slowdown and power brake flags: fact → number of readings (or kernel events) with

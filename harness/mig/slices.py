@@ -11,9 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
-from harness.backends import LoadPlan, Session
 from harness.catalog import write_slices
-from harness.contract import BackgroundLoad, Benchmark, Fact, Result, read_progress
+from harness.contract import BackgroundLoad, Fact, Result, as_notes, read_progress
 from harness.errors import HarnessError
 from harness.machine.facts import MIG, VISIBLE, Slice, list_accelerators, list_slices, list_taken
 from harness.mig.requests import LoadRequest
@@ -40,9 +39,7 @@ def choose_slices(wanted: Sequence[str], here: Sequence[Slice], chosen: str | No
     raise HarnessError(problem, "missing", fix)
 
 
-def open_session(backend: str, benchmark: Benchmark, plan: LoadPlan, slices: Sequence[str]) -> Session:
-    """Open the session of a run over several slices."""
-    return SliceSession(backend, benchmark, plan, slices)
+open_session = SliceSession
 
 
 def prepare_background(loads: Sequence[BackgroundLoad], own: int, folder: Path) -> Background:
@@ -125,7 +122,7 @@ class Background:
     def facts(self) -> dict[str, Fact]:
         """Return each load's samples per second during the run."""
         rates = [round(done / self._seconds, 3) for done in self._done] if self._seconds else []
-        return {"background.samples_per_second": Fact(value=rates, role="note")} if self._loads else {}
+        return as_notes({"background.samples_per_second": rates} if self._loads else {})
 
     @property
     def ended(self) -> bool:

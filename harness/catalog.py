@@ -86,10 +86,6 @@ class CpuRunOptions(BackendOptions):
     streams = Option(1, "batches in flight at once")
 
 
-class NullRunOptions(BackendOptions):
-    streams = CpuRunOptions.streams
-
-
 class CudaRunOptions(BackendOptions):
     streams = CpuRunOptions.streams
     lanes = Option(2, "batches in flight per stream; the next is copied while one computes")
@@ -329,7 +325,7 @@ BACKENDS: dict[str, BackendFacts] = {
         builds_engine=False,
         precisions=("fp32",),
         module="harness.backends.null",
-        run=list_options(NullRunOptions),
+        run={"streams": CpuRunOptions.streams},
         synthetic=True,
     ),
     "onnxruntime": BackendFacts(

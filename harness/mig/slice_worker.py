@@ -122,9 +122,5 @@ def _describe(session: Session, plan: LoadPlan) -> WorkerLoaded:
     )
 
 
-def main(arguments: list[str]) -> None:
-    serve_pipe(arguments, lambda pipe: SliceServer(pipe).serve())
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    serve_pipe(sys.argv[1:], lambda pipe: SliceServer(pipe).serve())

@@ -95,14 +95,14 @@ class Background:
     def __init__(self, loads: Sequence[BackgroundLoad], slices: Sequence[str], folder: Path) -> None:
         self._loads, self._slices = loads, slices or [""] * len(loads)
         self._folders = [folder / f"background-{number}" for number in range(len(loads))]
-        self._children: list[subprocess.Popen[bytes]] = []
+        self.children: list[subprocess.Popen[bytes]] = []
         self._done: list[int] = []
         self._began = self._seconds = 0.0
 
     def __enter__(self) -> Self:
         try:
             for load, uuid, folder in zip(self._loads, self._slices, self._folders, strict=True):
-                self._children.append(_start(load, uuid, folder))
+                self.children.append(_start(load, uuid, folder))
             self._wait([0] * len(self._loads), _LONGEST)
         except BaseException:
             self._end()
@@ -124,20 +124,11 @@ class Background:
         rates = [round(done / self._seconds, 3) for done in self._done] if self._seconds else []
         return as_notes({"background.samples_per_second": rates} if self._loads else {})
 
-    @property
-    def ended(self) -> bool:
-        """Return True once all loads have ended."""
-        return all(child.poll() is not None for child in self._children)
-
-    def kill(self, number: int) -> None:
-        with self._children[number] as child:
-            child.kill()
-
     def _wait(self, before: Sequence[int], longest: float) -> None:
         """Wait until each load has computed more than ``before``."""
         give_up = time.monotonic() + longest
         while stuck := [n for n, (now, then) in enumerate(zip(self._read(), before, strict=True)) if now <= then]:
-            for number, child in enumerate(self._children):
+            for number, child in enumerate(self.children):
                 if child.poll() is not None:
                     raise self._explain(number)
             if time.monotonic() > give_up:
@@ -160,8 +151,9 @@ class Background:
         return f"see its output in the log of this run: {self._loads[number].benchmark.name}"
 
     def _end(self) -> None:
-        for number in range(len(self._children)):
-            self.kill(number)
+        for child in self.children:
+            with child:
+                child.kill()
 
 
 def _read_done(counter: Path) -> int:

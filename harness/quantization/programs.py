@@ -19,9 +19,9 @@ from harness.backends.pytorch.packed_lowering import (
 )
 from harness.contract import Counter
 from harness.errors import HarnessError
-from harness.quantization.calibrating import digest_samples, document
+from harness.quantization.calibrating import digest_samples, write_document
 from harness.quantization.comparing import compute_ratio
-from harness.quantization.settings import count_of
+from harness.quantization.settings import read_count
 from harness.run.packing import BOUNDS, PackedSamples, Packing, make_memory
 from harness.run.qsl import Arrays, Rows, count_rows
 
@@ -59,7 +59,7 @@ def quantize_program(
         lowered = lower_program(open_program(torch.export.load(path)), PRECISION, device)
         found = [batches.compute(lowered, rows) for rows in batches.list_rows(count) if rows.start < compare]
         made["comparison"] = _compare(exact, found)
-    return {**made, "document": document(made)}
+    return {**made, "document": write_document(made)}
 
 
 def choose_samples(settings: Mapping[str, Any], samples: Arrays) -> Arrays:
@@ -73,7 +73,7 @@ def choose_samples(settings: Mapping[str, Any], samples: Arrays) -> Arrays:
     if not samples:
         raise HarnessError("the dataset has no calibration samples", "missing", "write load_calibration()")
     available = len(next(iter(samples.values())))
-    count = count_of(settings, "calibration_count") or available
+    count = read_count(settings, "calibration_count") or available
     if count > available:
         raise HarnessError(f"calibration_count {count}, the list has {available}", "input", "lower it")
     return {name: np.ascontiguousarray(array[:count]) for name, array in samples.items()}

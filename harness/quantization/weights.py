@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper, version_converter
 
 from harness.errors import HarnessError
-from harness.quantization.settings import count_of
+from harness.quantization.settings import read_count
 
 BITS, SPARSITY = "weights", "sparsity"  # names of fields in model.settings
 INT4, PATTERN = "int4", "2:4"
@@ -64,7 +64,7 @@ def change_weights(model: Any, settings: Mapping[str, Any]) -> tuple[Any, dict[s
     if SPARSITY in changes:
         results[SPARSITY] = prune(model)
     if BITS in changes:
-        model, results[BITS] = store_in_four_bits(model, count_of(settings, "weight_block"))
+        model, results[BITS] = store_in_four_bits(model, read_count(settings, "weight_block"))
     return model, results
 
 

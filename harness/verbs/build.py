@@ -116,14 +116,14 @@ def _change_model(request: BuildRequest, benchmark: BenchmarkCode, counter: Coun
     from harness.quantization.calibrating import change_precision
     from harness.quantization.comparing import compare_models, make_scorer
     from harness.quantization.onnx_files import copy, gather, load, save
-    from harness.quantization.settings import count_of
+    from harness.quantization.settings import read_count
     from harness.quantization.weights import change_weights
 
     model, settings = Path(request.output) / MODEL_FILES[0], request.settings
     dataset = Path(request.inputs["dataset"]) if "dataset" in request.inputs else None
     samples = benchmark.load_calibration(dataset) if dataset else {}
     cache = request.caches.get("calibration")
-    count, scored = count_of(settings, "compare_count", _COMPARED), count_of(settings, "score_count")
+    count, scored = read_count(settings, "compare_count", _COMPARED), read_count(settings, "score_count")
     if not model.is_file():
         program = model.with_name(MODEL_FILES[1])
         return {"quantization": benchmark.lower_program(program, settings, samples, counter, compare=count)}

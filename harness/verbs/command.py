@@ -17,7 +17,8 @@ from typing import Any
 
 from harness.child.digests import hash_code, hash_file
 from harness.child.group import Command, GroupEnd, StopRequest, run_end_command, run_group
-from harness.child.launched import LAUNCHED, ORPHANED, is_launched
+from harness.child.launched import LAUNCHED, is_launched
+from harness.child.orphan import ORPHANED
 from harness.child.output import BoundedOutput
 from harness.contract import (
     TELEMETRY,
@@ -42,9 +43,9 @@ from harness.verbs.collecting import Collector, Stamps, bring_outputs, find_matc
 LAST_LINE, SERVICE_LOG = "last-line", "service.log"
 _STAGES = {"build": "building", "run": "running", "score": "scoring"}
 _COLLECTORS: Mapping[str, Collector] = {
-    "loadgen": collecting,
-    "endpoints": collecting_results,
-    "points": collecting_results,
+    "loadgen": collecting.collect_run,
+    "endpoints": collecting_results.collect_run,
+    "points": collecting_results.collect_run,
 }
 _OURS = ("RECONCILE_PARENT", LAUNCHED)
 
@@ -151,7 +152,7 @@ def _check_files(
             if (run_dir / name).is_dir():
                 shutil.copytree(run_dir / name, target / name)
         return problem
-    found = _COLLECTORS[request.results].collect_run(request, clock, stamps)
+    found = _COLLECTORS[request.results](request, clock, stamps)
     bring_outputs(request.outputs, cwd, run_dir, target)
     if ended.timed_out:
         return f"timeout: the command took longer than {request.timeout:g} s"

@@ -70,7 +70,6 @@ class BackendOptions:
 
 
 def list_options(*declared: type[BackendOptions]) -> dict[str, Option[Any]]:
-    """Return the options by name."""
     return {name: value for part in declared for name, value in vars(part).items() if isinstance(value, Option)}
 
 

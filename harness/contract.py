@@ -476,7 +476,6 @@ class Counter:
 
     @property
     def done(self) -> int:
-        """Completed work of this stage."""
         return self._done
 
     def _write(self) -> None:

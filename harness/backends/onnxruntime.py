@@ -127,9 +127,8 @@ def _open(path: Path, options: Any) -> Any:
         return ort.InferenceSession(str(path), options, providers=_PROVIDERS)
     except Exception as error:  # its exceptions share no base class
         fix = "check the model with onnx.checker; unsupported operators may need another opset or backend"
-        raise HarnessError(
-            f"ONNX Runtime {_find_version()} cannot load {path.name}: {error}", "backend", fix
-        ) from error
+        problem = f"ONNX Runtime {_find_version()} cannot load {path.name}: {error}"
+        raise HarnessError(problem, "backend", fix) from error
 
 
 def _describe_tensors(nodes: Any) -> tuple[Tensor, ...]:

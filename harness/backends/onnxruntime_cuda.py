@@ -99,7 +99,6 @@ class LoadedModel:
         return BoundModel(partial(self._find_session, int(stream)), self._device.index, taken, given, warm_up)
 
     def _find_session(self, stream: int, size: int) -> Any:
-        """Return the session that computes batches of ``size`` on ``stream``."""
         key = stream, size if self.capturable else 0
         if key not in self._sessions:
             self._sessions[key] = self._load(stream)

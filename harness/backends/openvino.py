@@ -59,9 +59,8 @@ def build(plan: BuildPlan) -> BackendEngine:
         content = compiled.export_model()
     except RuntimeError as error:
         fix = "check the model with onnx.checker; unsupported operators may need another opset or backend"
-        raise HarnessError(
-            f"OpenVINO {_find_version()} cannot build {plan.model.name}: {error}", "backend", fix
-        ) from error
+        problem = f"OpenVINO {_find_version()} cannot build {plan.model.name}: {error}"
+        raise HarnessError(problem, "backend", fix) from error
     (plan.output / ENGINE_FILE).write_bytes(content.getvalue())
     inputs, outputs = _describe_tensors(compiled.inputs), _describe_tensors(compiled.outputs)
     sizes = (plan.batch_size,) if fixed else ()

@@ -247,7 +247,6 @@ def describe_properties(device: str, plan: GenerationPlan) -> dict[str, Any]:
 
 
 def make_config(config: Any, sampling: Sampling) -> Any:
-    """Return the model's configuration with this run's sampling."""
     config.max_new_tokens, config.min_new_tokens = sampling.max_new_tokens or _ALL, sampling.min_new_tokens
     config.do_sample = sampling.temperature > 0
     if config.do_sample:

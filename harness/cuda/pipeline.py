@@ -16,7 +16,7 @@ import numpy as np
 from harness.backends import LoadPlan, Outputs, Session, Token, match_samples
 from harness.catalog import CudaRunOptions
 from harness.cuda.driver import CudaError, Device, DeviceMemoryError, count_devices
-from harness.cuda.faults import explain_cuda_error, explain_out_of_memory, explain_too_many_samples
+from harness.cuda.faults import explain_cuda_error, explain_errors, explain_out_of_memory, explain_too_many_samples
 from harness.cuda.lanes import (
     Lane,
     LoadedEngine,
@@ -140,19 +140,16 @@ class CudaSession(Session):
         arrays = match_samples(samples, self.workers[0].loaded.inputs)
         if not self._room.size:
             self._open(arrays)
-        try:
-            residents = self._residence.place(arrays)
-            self.reads_in_place = self._residence.in_place
-        except DeviceMemoryError as error:
-            problem = self.workers[0].label
-            raise explain_too_many_samples(problem, sum(array.nbytes for array in arrays), error) from error
-        except CudaError as error:
-            raise explain_cuda_error(error, self.workers[0].label) from error
-        for worker, resident in zip(self.workers, residents, strict=True):
+        label = self.workers[0].label
+        with explain_errors(label):
             try:
+                residents = self._residence.place(arrays)
+            except DeviceMemoryError as error:
+                raise explain_too_many_samples(label, sum(array.nbytes for array in arrays), error) from error
+        self.reads_in_place = self._residence.in_place
+        for worker, resident in zip(self.workers, residents, strict=True):
+            with explain_errors(worker.label):
                 worker.serve(resident, self._whole)
-            except CudaError as error:
-                raise explain_cuda_error(error, worker.label) from error
         self.workers[0].device.activate()
 
     def compute(self, rows: Rows) -> Outputs:
@@ -176,30 +173,22 @@ class CudaSession(Session):
         self.workers[0].device.activate()  # for compute() on this thread, since submit() activates its worker's device
 
     def close(self) -> None:
-        try:
+        with explain_errors(self.workers[0].label):
             for worker in self.workers:
                 worker.close()
             self._residence.release()
-        except CudaError as error:
-            raise explain_cuda_error(error, self.workers[0].label) from error
 
     def _make_worker(self, index: int, load: Loader, *, spin: bool) -> GpuWorker:
-        """Create a worker with an engine and streams on this device."""
-        try:
+        with explain_errors(f"GPU {index}"):
             device = Device(index, spin=spin)  # this also becomes the current device
             return GpuWorker(device, load(device), self._plan, self._room)
-        except CudaError as error:
-            raise explain_cuda_error(error, f"GPU {index}") from error
 
     def _open(self, arrays: Sequence[np.ndarray]) -> None:
         """Create the lanes once, when the shape of a sample is known. Devices take turns, so that they fill evenly."""
         for worker in self.workers:
             worker.device.activate()
-            try:
-                with pin_temporarily(worker.node, list_processors(worker.node)):
-                    worker.open(list_batch_shapes(worker.loaded, arrays, tuple(self.sizes)), graphs=self._graphs)
-            except CudaError as error:
-                raise explain_cuda_error(error, worker.label) from error
+            with explain_errors(worker.label), pin_temporarily(worker.node, list_processors(worker.node)):
+                worker.open(list_batch_shapes(worker.loaded, arrays, tuple(self.sizes)), graphs=self._graphs)
             worker.run_threads()
         depth = self.workers[0].depth
         self._room.fill((worker, number) for number in range(depth) for worker in self.workers)

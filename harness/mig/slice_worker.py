@@ -29,7 +29,6 @@ class SliceServer:
         self._pipe, self._lock = pipe, threading.Lock()
 
     def serve(self) -> None:
-        """Serve until the other side closes the pipe."""
         session = self._answer(lambda: self._load(self._pipe.recv()))
         if session is None:
             return

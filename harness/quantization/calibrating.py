@@ -123,9 +123,8 @@ def load_calibration_arrays(model: Path, samples: Arrays, count: int) -> dict[st
         samples = {names[0]: next(iter(samples.values()))}
     missing = [name for name in names if name not in samples]
     if missing:
-        raise HarnessError(
-            f"no calibration array for input {missing[0]}", "input", "give the arrays the names of the inputs"
-        )
+        problem = f"no calibration array for input {missing[0]}"
+        raise HarnessError(problem, "input", "give the arrays the names of the inputs")
     available = min(len(samples[name]) for name in names)
     if count > available:
         raise HarnessError(f"calibration_count {count}, the list has {available}", "input", "lower it")
@@ -298,7 +297,6 @@ def mark_residuals(model: Any) -> int:
 
 
 def remove_marks(model: Any) -> None:
-    """Remove the marked Identities."""
     graph = model.graph
     marks = [node for node in graph.node if node.op_type == MARK and node.name.startswith(_PREFIX)]
     _bypass(graph, marks)

@@ -137,9 +137,8 @@ def store_in_four_bits(model: Any, block: int) -> tuple[Any, dict[str, Any]]:
     model.ir_version = max(model.ir_version, _IR)
     found = list(list_weights(model))
     if not found:
-        raise HarnessError(
-            "the model has no matrix multiplication weights", "input", f"leave model.settings.{BITS} out"
-        )
+        problem = "the model has no matrix multiplication weights"
+        raise HarnessError(problem, "input", f"leave model.settings.{BITS} out")
     before = after = 0
     for weight in found:
         given = weight.read()

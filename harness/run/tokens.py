@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -333,13 +333,11 @@ class TokenSut:
 
 
 def place_prompts(generator: Generator, samples: Arrays) -> None:
-    """Place the samples that LoadGen loads; called by a sample library."""
     stops = samples.get(STOP_SEQUENCE)
     generator.place(list(samples[name_samples(samples)]), () if stops is None else [int(each) for each in stops])
 
 
 def name_samples(samples: Arrays) -> str:
-    """Find out which of the known inputs a benchmark has."""
     found = next((name for name in (PROMPTS, SOUNDS, MESSAGES) if name in samples), None)
     if found is None:
         known = ", ".join(samples) or "nothing"
@@ -348,19 +346,17 @@ def name_samples(samples: Arrays) -> str:
     return found
 
 
-@dataclass(slots=True)
 class WarmUp:
     """Answers a few prompts before the clock starts, through the callbacks that a run uses afterwards."""
 
-    answered: list[int] = field(default_factory=list)
-    problem: BaseException | None = None
-    _over: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
+    def __init__(self) -> None:
+        self.problem: BaseException | None = None
+        self._over = threading.Semaphore(0)
 
     def first(self, _identity: int, _tokens: Sequence[int]) -> None:
         """Ignore the first token."""
 
-    def completed(self, _identity: int, tokens: Answer) -> None:
-        self.answered.append(count_tokens(tokens))
+    def completed(self, _identity: int, _tokens: Answer) -> None:
         self._over.release()
 
     def failed(self, _identity: int, error: BaseException) -> None:

@@ -96,11 +96,8 @@ def _build_model(request: BuildRequest, counter: Counter) -> Made:
         problem = f"the model has parts, but model.settings.{asked[0]} supports only models with one network"
         raise HarnessError(problem, "input", "remove it, and set engine.precision")
     if asked and not written:
-        raise HarnessError(
-            f"the model is a checkpoint, but model.settings.{asked[0]} supports only ONNX models and programs",
-            "input",
-            "remove it, and set engine.precision",
-        )
+        problem = f"the model is a checkpoint, but model.settings.{asked[0]} supports only ONNX models and programs"
+        raise HarnessError(problem, "input", "remove it, and set engine.precision")
     made = _change_model(request, benchmark, counter) if asked else {}
     return {"files": _hash_files(output), **made, "marks": []}, as_evidence({"benchmark.code": benchmark.digest})
 

@@ -61,9 +61,8 @@ def execute(request: CommandRequest, _give_up: Callable[[BaseException], None]) 
     environment = build_command_environment(request)
     cwd = Path(request.cwd)
     if not cwd.is_dir():
-        raise HarnessError(
-            f"the command's folder does not exist: {cwd}", "missing", "check harness.cwd and harness.code"
-        )
+        problem = f"the command's folder does not exist: {cwd}"
+        raise HarnessError(problem, "missing", "check harness.cwd and harness.code")
     if request.results == "points":
         from harness.verbs.served_model import refuse_other_model  # slow, since it imports HTTP and TLS
 

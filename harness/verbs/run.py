@@ -296,7 +296,6 @@ _WARM_UP = 4  # prompts
 def load_generator(
     request: RunRequest, benchmark: BenchmarkCode, arrays: Arrays, prepared: Prepared, counter: Counter, guard: Guard
 ) -> LoadedSut:
-    """Load and warm up a generator, and create the SUT that LoadGen calls."""
     if not isinstance(benchmark, TokenBenchmark):
         fix = "use another backend or benchmark"
         raise HarnessError(f"{benchmark.name} has no tokens for {request.backend} to generate", "input", fix)
@@ -312,11 +311,8 @@ def load_generator(
     streaming = counts_tokens and request.scenario != "Offline"
     # Text answers are timed as a whole if the round says so; all answers are, if LoadGen is older than 4.1.
     if not (counts_tokens or prepared.read("infer_token_latencies", unseen=True) or benchmark.write_text):
-        raise HarnessError(
-            f"LoadGen does not count tokens for the model {request.model_key}",
-            "input",
-            "set `as:` to a benchmark of the round that generates tokens",
-        )
+        problem = f"LoadGen does not count tokens for the model {request.model_key}"
+        raise HarnessError(problem, "input", "set `as:` to a benchmark of the round that generates tokens")
     sampling = choose_sampling(benchmark.generation, request.generation, request.settings)
     relay, known = TokenRelay(), {**BACKENDS[request.backend].engine, **BACKENDS[request.backend].run}
     plan = GenerationPlan(

@@ -31,9 +31,8 @@ def execute(request: ServiceRequest, _give_up: Callable[[BaseException], None]) 
     signal.signal(signal.SIGTERM, lambda *_: stop.ask())
     cwd = Path(request.cwd)
     if not cwd.is_dir():
-        raise HarnessError(
-            f"the service's folder does not exist: {cwd}", "missing", "check harness.service.cwd and code"
-        )
+        problem = f"the service's folder does not exist: {cwd}"
+        raise HarnessError(problem, "missing", "check harness.service.cwd and code")
     facts = as_evidence({"harness.code": hash_code()}) | collect_machine_notes() | find_code_commit(request.code)
     command = Command(
         request.command,

@@ -134,17 +134,15 @@ class _Listener:
         try:
             problem, found = self.pipe.recv()
         except (EOFError, OSError) as error:
-            raise HarnessError(f"an audio feature process {self._report_end()}", "backend", _SPEECH_FIX) from error
+            code = self._process.wait()
+            ended = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
+            raise HarnessError(f"an audio feature process {ended}", "backend", _SPEECH_FIX) from error
         if problem:
             raise HarnessError(f"vLLM cannot compute audio features: {problem}", "backend", _SPEECH_FIX)
         return found
 
     def end(self) -> None:
         end_process(self._process, 0)
-
-    def _report_end(self) -> str:
-        code = self._process.wait()
-        return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
 
 
 def facts() -> dict[str, Fact]:

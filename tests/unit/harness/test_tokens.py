@@ -164,22 +164,14 @@ def test_answer_that_comes_at_once_still_has_a_first_token(made: Made) -> None:
     assert (counts.samples, counts.tokens, counts.shortest, counts.longest, counts.single) == (2, 5, 2, 3, 0)
 
 
-def test_prompt_answered_twice_fails_the_run_and_is_completed_once(made: Made) -> None:
+@pytest.mark.parametrize(("report", "problem"), [("first", "twice"), ("completed", "not in flight")])
+def test_prompt_answered_twice_fails_the_run_and_is_completed_once(report: str, problem: str, made: Made) -> None:
     completer, recorder, guard, sut = made
     sut.issue([50], [3])
-    completer.completed(50, [7, 8])
-    completer.completed(50, [7, 8])
-    assert [identity for identity, _ in recorder.answers] == [50]
-    assert "not in flight" in str(guard.failure)
-
-
-def test_second_first_token_fails_the_run(made: Made) -> None:
-    completer, recorder, guard, sut = made
-    sut.issue([50], [3])
-    completer.first(50, [7])
-    completer.first(50, [7])
-    assert recorder.firsts == [(50, [7])]
-    assert "twice" in str(guard.failure)
+    for _ in range(2):
+        getattr(completer, report)(50, [7, 8])
+    assert (recorder.firsts, len(recorder.answers)) == ([(50, [7, 8] if report == "first" else [7])], report != "first")
+    assert problem in str(guard.failure)
 
 
 @pytest.mark.parametrize(("tokens", "bound"), [([1], "at least 2"), ([1, 2, 3, 4, 5], "at most 4")])

@@ -198,19 +198,7 @@ def measure_offline(case: PackedCase, known: Figures) -> Figures:
             conf["min_duration"] = 0
         settings = {"batch_size": case.size.samples[0], "tokens": case.size.tokens[0]}
         place, log = case.run("Offline", "performance", conf, **settings)
-        rate = float(log["result_samples_per_second"])
-        readings = [json.loads(line) for line in (place / TELEMETRY).read_text(encoding="utf-8").splitlines()]
-        runs.append(
-            {
-                "rate": rate,
-                "verdict": log["result_validity"],
-                "samples": count,
-                "last_third_over_mean": find_last_third(readings, rate),
-                "telemetry": {name: value for name, value in log.items() if name.startswith("telemetry.")},
-                "backend": {name: value for name, value in log.items() if name.startswith("backend.")},
-            }
-        )
-        print(json.dumps(runs[-1]), flush=True)
+        runs.append(describe_run(place, log, count))
     rates = [run["rate"] for run in runs]
     known["offline"] = statistics.median(rates)
     found: Figures = {
@@ -221,6 +209,22 @@ def measure_offline(case: PackedCase, known: Figures) -> Figures:
     if expected:
         found["over_bare"] = round(known["offline"] / expected, 4)
     return found | {"goal": GOAL, "published": PUBLISHED}
+
+
+def describe_run(place: Path, log: Figures, count: int) -> Figures:
+    """Describe a run of Offline with ``count`` samples, and print it."""
+    rate = float(log["result_samples_per_second"])
+    readings = [json.loads(line) for line in (place / TELEMETRY).read_text(encoding="utf-8").splitlines()]
+    found = {
+        "rate": rate,
+        "verdict": log["result_validity"],
+        "samples": count,
+        "last_third_over_mean": find_last_third(readings, rate),
+        "telemetry": {name: value for name, value in log.items() if name.startswith("telemetry.")},
+        "backend": {name: value for name, value in log.items() if name.startswith("backend.")},
+    }
+    print(json.dumps(found), flush=True)
+    return found
 
 
 def find_last_third(readings: list[Figures], rate: float) -> float:

@@ -15,7 +15,6 @@ the reference's, with tables cut to ``rows``. Batches consist of pairs, for the 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
 import statistics
@@ -32,9 +31,9 @@ from harness.benchmarks.dlrm_v2.checkpoint import draw_weights, write_checkpoint
 from harness.benchmarks.dlrm_v2.criteo import DENSE_FILE, LABELS_FILE, SIZES, SPARSE_FILE, group_pairs
 from harness.benchmarks.dlrm_v2.layers import DENSE, MULTI_HOT, TABLE_ROWS, Shape
 from harness.benchmarks.sources import REHEARSAL
-from harness.contract import TELEMETRY, Benchmark
+from harness.contract import Benchmark
 from tests.benchmarks.children import bare, build, child, read_detail, write_conf
-from tests.gpu.bert_packed import find_last_third
+from tests.gpu.bert_packed import describe_run
 from tests.gpu.cases import WORK
 from tests.gpu.parts import Figures, add_options, measure_parts
 from tests.gpu.searching import find_highest
@@ -236,19 +235,7 @@ def measure_offline(case: DlrmCase, known: Figures) -> Figures:
         count = max(case.size.samples, round(expected * SECONDS * 1.03))
         conf = {"min_duration": round(1000 * min(SECONDS, 60)) if expected else 0, "min_query_count": count}
         place, log = case.run("Offline", "performance", {**conf, "target_qps": 1}, streams=case.streams)
-        rate = float(log["result_samples_per_second"])
-        readings = [json.loads(line) for line in (place / TELEMETRY).read_text(encoding="utf-8").splitlines()]
-        runs.append(
-            {
-                "rate": rate,
-                "verdict": log["result_validity"],
-                "samples": count,
-                "last_third_over_mean": find_last_third(readings, rate),
-                "telemetry": {name: value for name, value in log.items() if name.startswith("telemetry.")},
-                "backend": {name: value for name, value in log.items() if name.startswith("backend.")},
-            }
-        )
-        print(json.dumps(runs[-1]), flush=True)
+        runs.append(describe_run(place, log, count))
     rates = [one["rate"] for one in runs]
     known["offline"] = statistics.median(rates)
     found: Figures = {"rate": known["offline"], "spread": round((max(rates) - min(rates)) / known["offline"], 4)}

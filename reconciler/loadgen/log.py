@@ -41,7 +41,7 @@ class DetailLog(Struct, frozen=True, dict=True):
 
     def find_line(self, key: str) -> LogLine | None:
         """Return the first line of a key."""
-        return self.index.first.get(key)
+        return self.index.get(key)
 
     def get(self, key: str, default: Any = None) -> Any:
         found = self.find_line(key)

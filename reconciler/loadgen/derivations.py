@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from decimal import Decimal
 from itertools import pairwise
@@ -263,26 +263,26 @@ def find_wrong_tokens(log: DetailLog) -> Iterator[Inconsistency]:
     ``PerformanceSummary::LogDetail``, results.cc)."""
     if log.get(keys.REQUESTED_USE_TOKEN_LATENCIES) is not True:
         return
-    yield from _find_wrong_token_order(log, _FIRST, keys.FIRST_TOKEN_PERCENTILES)
-    yield from _find_wrong_token_order(log, _EACH, keys.OUTPUT_TOKEN_PERCENTILES)
+    for (least, greatest, mean), ranked in (
+        (_FIRST, keys.FIRST_TOKEN_PERCENTILES),
+        (_EACH, keys.OUTPUT_TOKEN_PERCENTILES),
+    ):
+        yield from find_wrong_order(log, [least, *ranked.values(), greatest], mean, "they")
     yield from _find_late_first_tokens(log)
     yield from _find_wrong_token_count(log)
     yield from _find_wrong_token_conditions(log)
 
 
-def _find_wrong_token_order(
-    log: DetailLog, ends: tuple[str, str, str], ranked: Mapping[str, str]
-) -> Iterator[Inconsistency]:
-    """Percentiles never decrease, and all values lie between the minimum and the maximum."""
-    least, greatest, mean = ends
-    rising = [least, *ranked.values(), greatest]
+def find_wrong_order(log: DetailLog, rising: Iterable[str], mean: str, what: str) -> Iterator[Inconsistency]:
+    """Find percentiles that decrease, and a mean beyond the minimum or the maximum. ``rising``: the keys from the
+    minimum over the percentiles to the maximum."""
     known = [(key, found) for key in rising if (found := read_number(log, key)) is not None]
     for (before, less), (key, found) in pairwise(known):
         if found < less:
             yield contradict(log, key, f"{found:f}", f"{before} is {less:f}", before)
     middle = read_number(log, mean)
     if middle is not None and len(known) > 1 and not known[0][1] <= middle <= known[-1][1]:
-        derived = f"they are from {known[0][1]:f} to {known[-1][1]:f}"
+        derived = f"{what} are from {known[0][1]:f} to {known[-1][1]:f}"
         yield contradict(log, mean, f"{middle:f}", derived)
 
 

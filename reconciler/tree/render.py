@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
@@ -10,6 +9,7 @@ from pathlib import PurePosixPath
 from typing import Any, Protocol
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from reconciler.errors import ReconcilerError, SpecError
 from reconciler.loadgen.log_files import ACCURACY_LOG, ACCURACY_TEXT, BUILT_IN_CONF
@@ -23,6 +23,7 @@ from reconciler.rules.programs import load_program
 from reconciler.rules.ruleset import Ruleset
 from reconciler.spec.edit import read, render_value
 from reconciler.storage.code_archive import LEFT_OUT
+from reconciler.storage.files import hash_bytes
 from reconciler.tree.content import (
     AccuracyLog,
     CellCode,
@@ -110,7 +111,7 @@ def _separate(cells: Sequence[CellCode], declared: Mapping[str, Content]) -> lis
 
 def _hash_files(files: Files) -> str:
     listed = "".join(f"{name}\0{hash_content(content)}\n" for name, content in sorted(files.items()))
-    return hashlib.sha256(listed.encode()).hexdigest()
+    return hash_bytes(listed.encode())
 
 
 def _render_reproduce(folder: str, versions: Iterable[_Version], published: Collection[str]) -> str:
@@ -287,8 +288,7 @@ def _list_distinct(cells: Sequence[CellCode]) -> list[CellCode]:
 
 
 def _format_selection(cell: Cell) -> str:
-    names = {"division": cell.division, "system": cell.system, "benchmark": cell.benchmark, "scenario": cell.scenario}
-    return shlex.join(f"{name}={value}" for name, value in names.items())
+    return shlex.join(f"{name}={value}" for name, value in asdict(cell).items())
 
 
 def _render_digests(cell: CellCode) -> list[str]:
@@ -390,10 +390,9 @@ def _render_files(submission: SubmissionContent, ruleset: Ruleset) -> Iterator[R
 
 def _render_cell(content: CellContent, submitter: str, layout: Layout, ruleset: Ruleset) -> Iterator[Rendered]:
     place = name_folders(content.cell, content.official, ruleset)
-    own = {name: str(getattr(place, name)) for name in ("division", "system", "benchmark", "scenario")}
 
     def at(template: str, **names: str) -> str:
-        return make_path(template, submitter=submitter, **own, **names)
+        return make_path(template, submitter=submitter, **asdict(place), **names)
 
     measurements = {**content.measurements, **({REHEARSAL: True} if content.rehearsal else {})}
     yield at(layout.measurements), encode_json(collect_measurements_fields(measurements, ruleset))

@@ -79,7 +79,7 @@ def list_token_limits(run: RunView) -> Complaints:
     """The measured p99 is below the limits of the folder's scenario; Interactive has separate limits."""
     if run.log.scenario != "Server" or run.inferred:
         return
-    for name, limit, key in _TOKEN_LIMITS:
+    for name, limit, key, _ in _TOKEN_LIMITS:
         most, found = read_demand(run, limit), number(run.log, key)
         if most is not None and (found is None or found >= most):
             yield Complaint(
@@ -90,9 +90,10 @@ def list_token_limits(run: RunView) -> Complaints:
             )
 
 
+# Name, the round's limit, and the keys of the measured latency and of LoadGen's limit.
 _TOKEN_LIMITS = (
-    ("TTFT", "most_ttft_latency", keys.FIRST_TOKEN_PERCENTILES["99.00"]),
-    ("TPOT", "most_tpot_latency", keys.OUTPUT_TOKEN_PERCENTILES["99.00"]),
+    ("TTFT", "most_ttft_latency", keys.FIRST_TOKEN_PERCENTILES["99.00"], keys.REQUESTED_SERVER_TTFT_LATENCY),
+    ("TPOT", "most_tpot_latency", keys.OUTPUT_TOKEN_PERCENTILES["99.00"], keys.REQUESTED_SERVER_TPOT_LATENCY),
 )
 
 
@@ -101,7 +102,7 @@ def find_model_key(run: RunView) -> Complaints:
     """Interactive runs with its own model key, from which LoadGen takes its limits."""
     if run.scenario != "Interactive":
         return
-    for name, limit, key in _KEY_LIMITS:
+    for name, limit, _, key in _TOKEN_LIMITS:
         most, found = read_demand(run, limit), number(run.log, key)
         if most is not None and found is not None and found > most:
             yield Complaint(
@@ -112,12 +113,6 @@ def find_model_key(run: RunView) -> Complaints:
                 fix=f"use the model key {read_setting(run, 'model_key')}",
             )
             return
-
-
-_KEY_LIMITS = (
-    ("TTFT", "most_ttft_latency", keys.REQUESTED_SERVER_TTFT_LATENCY),
-    ("TPOT", "most_tpot_latency", keys.REQUESTED_SERVER_TPOT_LATENCY),
-)
 
 
 @rule("run.equal-issue", "equal issue of samples", sources=(f"{OLD}: equal issue", "inference rules"))

@@ -175,6 +175,9 @@ def _check(
         facts.append(read_facts(view))
         cells_with_files += has_required_files(view)
 
+    def check_cell(view: CellView, about: About) -> Iterator[TreeFinding]:
+        return choose_cell_format(view).check(view, about)
+
     levels = LevelRules(check_cell, SURVEY_RULES, ROOT_RULES, SUBMITTER_RULES, SYSTEM_RULES, BENCHMARK_RULES)
     with pause_collector():
         findings = TreeWalk(levels, remember, origin, progress).find(surveys)
@@ -195,8 +198,3 @@ def make_report(
         facts=tuple(facts),
         findings=report_closed_folders(closed, roots, found),
     )
-
-
-def check_cell(view: CellView, about: About) -> Iterator[TreeFinding]:
-    """Yield all violations in one scenario folder."""
-    return choose_cell_format(view).check(view, about)

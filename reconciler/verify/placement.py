@@ -228,6 +228,3 @@ def verify_test_settings(view: CellView) -> Complaints:
                 fix=f"repeat {test} with the round's audit.config",
             )
             break
-
-
-TEST_SETTINGS_RULES = (verify_test_settings,)

@@ -29,15 +29,9 @@ _NETWORK_SUTS = re.compile(r"(?:Multi-Node SUT: )?Network SUT(?:, Network SUT)*+
 _FAR = 30 * 86400.0  # seconds; runs of one campaign are closer together
 
 
-def list_runs(view: CellView) -> Iterator[RunView]:
-    for run in (view.performance, view.accuracy, *view.test_views.values()):
-        if run is not None:
-            yield run
-
-
 def list_own_runs(view: CellView) -> Iterator[RunView]:
     """List the runs that belong to the result, without tests that the round does not have."""
-    return (run for run in list_runs(view) if not view.is_foreign(run.name))
+    return (run for run in view.list_runs() if not view.is_foreign(run.name))
 
 
 @rule(
@@ -52,7 +46,7 @@ def verify_duration(view: CellView) -> Complaints:
     LoadGen ends a run by its logger's clock, which may not be the clock of the dates: if only the dates contradict, a
     clock may have been set. Runs of both modes, which LoadGen offered before release 4, are skipped, because their
     first clock values are from the accuracy part."""
-    for run in list_runs(view):
+    for run in view.list_runs():
         yield from _deny_duration(run)
 
 
@@ -60,9 +54,8 @@ def _deny_duration(run: RunView) -> Complaints:
     start, end = read_start(run.log), read_end(run.log)
     least = number(run.log, keys.EFFECTIVE_MIN_DURATION_MS)
     met = read_value(run.log, keys.RESULT_MIN_DURATION_MET) is True
-    if not met or start is None or end is None or least is None:
-        return
-    if run.log.serves_both:  # the first clock values are from its accuracy part
+    # The first clock values of a run of both modes are from its accuracy part.
+    if not met or start is None or end is None or least is None or run.log.serves_both:
         return
     lasted = (end - start).total_seconds()
     if lasted + _SLACK < float(least) / 1000:
@@ -88,7 +81,7 @@ def _deny_duration(run: RunView) -> Complaints:
 )
 def verify_validity(view: CellView) -> Complaints:
     """In every release, LoadGen reports VALID only if all of these conditions are met."""
-    for run in list_runs(view):
+    for run in view.list_runs():
         yield from _deny_validity(run)
 
 
@@ -113,7 +106,7 @@ def verify_consistency(view: CellView) -> Complaints:
     and so is a latency below 0. More samples than the library has are a warning: the count may be too high, or the
     library may report too few.
     """
-    for run in list_runs(view):
+    for run in view.list_runs():
         said = {key for key, deny in _SAID_ABOVE.items() if any(deny(run))}
         found_wrong = find_inconsistencies(run.log, judge_library=False)
         yield from _ask_about_clock(run, [item for item in found_wrong if may_be_set_back(item)])
@@ -152,13 +145,10 @@ def verify_consistency(view: CellView) -> Complaints:
 
 def _is_of_test(view: CellView, run: RunView) -> bool:
     """Return True for a test with a separate dataset, for which LoadGen's configuration states the benchmark's size."""
+    if view.rules is None or run is view.performance or run is view.accuracy:
+        return False
     used = number(run.log, keys.EFFECTIVE_PERFORMANCE_SAMPLE_COUNT)
-    tested = run is not view.performance and run is not view.accuracy
-    return (
-        tested
-        and view.rules is not None
-        and used == view.rules.get_built_in(keys.PERFORMANCE_SAMPLE_COUNT, run.scenario)
-    )
+    return bool(used == view.rules.get_built_in(keys.PERFORMANCE_SAMPLE_COUNT, run.scenario))
 
 
 def _ask_about_clock(run: RunView, negative: Sequence[Inconsistency]) -> Complaints:

@@ -10,7 +10,7 @@ from decimal import Decimal
 from msgspec.structs import replace
 
 from reconciler.check import accuracy
-from reconciler.check.accuracy import find_count_key
+from reconciler.check.accuracy import find_count_key, list_known_metrics
 from reconciler.check.demands import BENCHMARK_IS_KNOWN, OURS, Complaints
 from reconciler.loadgen import keys
 from reconciler.loadgen.answers import count_padding, find_wrong_answers
@@ -18,7 +18,7 @@ from reconciler.loadgen.log_files import ACCURACY_LOG, ACCURACY_TEXT, VERIFY_ACC
 from reconciler.loadgen.summary import is_same_number
 from reconciler.resource.quantities import parse_decimal
 from reconciler.resource.rules import Premise, Severity, rule
-from reconciler.rules.accuracy import METRIC_LINES, find_impossible, find_lines, hash_results, parse_accuracy
+from reconciler.rules.accuracy import find_impossible, find_lines, hash_results, parse_accuracy
 from reconciler.rules.compliance.definition import FAIL, PASS
 from reconciler.rules.compliance.scores import find_score_key
 from reconciler.tree.findings import Complaint, Place
@@ -540,8 +540,7 @@ def verify_possible(view: CellView) -> Complaints:
     read = view.files.accuracy_text
     if read.value is None or view.rules is None:
         return
-    known = [bar.metric for bar in view.rules.list_bars(view.cell.scenario) if bar.metric in METRIC_LINES]
-    for item in find_impossible(read.value, parse_accuracy(read.value, known, read.file)):
+    for item in find_impossible(read.value, parse_accuracy(read.value, list_known_metrics(view), read.file)):
         yield Complaint(
             Place(item.file, item.line),
             f"{item.stated}{item.why}",

@@ -11,7 +11,7 @@ import pytest
 from reconciler.loadgen.log import parse_detail
 from reconciler.tree.findings import Place
 from reconciler.tree.rule_engine import compare_cells
-from reconciler.verify.engine import LoadGenBuild, find_build, verify_sources
+from reconciler.verify.engine import LoadGenBuild, list_builds, verify_sources
 
 COMPILED = {"/loadgen.cc": "1", "/query_sample.h": "2"}
 
@@ -23,7 +23,7 @@ def find(sources: object, version: str = "6.0 @ abc") -> LoadGenBuild | None:
     run = SimpleNamespace(log=parse_detail(text.encode(), "detail.txt"))
     files = SimpleNamespace(submitter=SimpleNamespace(submitter="Acme"))
     view: Any = SimpleNamespace(performance=run, files=files, cell="a cell")
-    return find_build(view)
+    return next(list_builds(view), None)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_sources_are_those_that_are_compiled_and_not_written_by_the_build(others
 def test_a_log_without_its_sources_or_its_version_says_nothing(sources: object, version: str) -> None:
     assert find(sources, version) is None
     view: Any = SimpleNamespace(performance=None)
-    assert find_build(view) is None
+    assert not list(list_builds(view))
 
 
 def build(submitter: str, version: str = "6.0", **sources: str) -> LoadGenBuild:

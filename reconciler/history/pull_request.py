@@ -151,16 +151,10 @@ def _list_due(desired: Desired, difference: Difference) -> dict[Cell, list[Chang
     for resource in desired.resources:
         if resource.cell is None or resource.kind is not Kind.RESULT:
             continue
-        seen: set[Address] = set()
-        ahead = [resource.address] if changes else []
-        while ahead:
-            address = ahead.pop()
-            if address not in seen:
-                seen.add(address)
-                ahead += desired.by_address[address].upstream
+        lineage = desired.list_lineage(resource.address) if changes else []
         # Inputs of accepted results may be remade for other cells.
         spared = BUILT if resource.cell in accepted else ()
-        due = sorted(seen & order.keys(), key=order.__getitem__)
+        due = sorted(order.keys() & lineage, key=order.__getitem__)
         found[resource.cell] = [changes[address] for address in due if address.kind not in spared]
     return found
 
@@ -463,9 +457,8 @@ def review_specs(error: SpecError) -> tuple[Remark, ...]:
 def review(root: Path, base: str, head: str, damaged: Mapping[str, str]) -> tuple[Remark, ...]:
     """Return remarks about the files that differ between two commits, and about the head's damaged records."""
     changed = git.list_changed_files(root, base, head)
-    sizes = (
-        git.list_files_at(root, head, sorted(path for path, (_, blob) in changed.items() if blob)) if changed else {}
-    )
+    there = sorted(path for path, (_, blob) in changed.items() if blob)
+    sizes = git.list_files_at(root, head, there) if changed else {}
     found = [*_review_records(changed, damaged), *_review_files(root, changed, sizes)]
     named = (replace(remark, file=_escape_path(remark.file)) for remark in found)
     return tuple(sorted(named, key=lambda remark: (remark.level, remark.file)))
@@ -480,16 +473,14 @@ def _escape_path(path: str) -> str:
 
 def _review_records(changed: Mapping[str, tuple[str, str]], damaged: Mapping[str, str]) -> Iterator[Remark]:
     for path, why in sorted(damaged.items()):
-        yield Remark(
-            "error", path, 0, f"the record is damaged: {why}", "restore it from the base; records never change"
-        )
+        fix = "restore it from the base; records never change"
+        yield Remark("error", path, 0, f"the record is damaged: {why}", fix)
     for path, (status, _) in sorted(changed.items()):
         if path.startswith(f"{RECORDS}/") and status in "MT" and path not in damaged:
             yield Remark("error", path, 0, "a record was edited", "restore it; a new outcome is a new record")
         elif path.startswith(f"{RECORDS}/") and status == "D" and "/." not in path:
-            yield Remark(
-                "warning", path, 0, "a record is deleted, and with it the evidence", "restore it unless intended"
-            )
+            text = "a record is deleted, and with it the evidence"
+            yield Remark("warning", path, 0, text, "restore it unless intended")
         elif path.startswith(f"{LOGS}/") and status in "MDT" and "/." not in path:
             yield Remark("error", path, 0, "a recorded log was edited or deleted", "restore it from the base")
 
@@ -498,11 +489,9 @@ def _review_files(
     root: Path, changed: Mapping[str, tuple[str, str]], sizes: Mapping[str, tuple[str, int]]
 ) -> Iterator[Remark]:
     small = {}
-    for path in sorted(sizes):
-        if path.startswith(".reconcile/"):
-            text = "files of .reconcile/ are local to each machine"
-            yield Remark("error", path, 0, text, "remove them from the branch: git rm -r --cached .reconcile")
-            break
+    if local := next((path for path in sorted(sizes) if path.startswith(".reconcile/")), ""):
+        text = "files of .reconcile/ are local to each machine"
+        yield Remark("error", local, 0, text, "remove them from the branch: git rm -r --cached .reconcile")
     for path, (blob, size) in sorted(sizes.items()):
         if size > LARGE:
             yield Remark("warning", path, 0, f"the file has {size / 2**20:.1f} MiB", "keep large files outside git")
@@ -512,8 +501,7 @@ def _review_files(
     for path, blob in small.items():
         data = contents.get(blob, b"")
         for what, pattern in _SECRETS:
-            match = pattern.search(data)
-            if match:
+            if match := pattern.search(data):
                 line = data.count(b"\n", 0, match.start()) + 1
                 fix = "remove it from this branch's history and revoke it; specs must only refer to secrets"
                 yield Remark("error", path, line, f"this looks like {what}", fix)

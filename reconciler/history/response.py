@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from msgspec import Struct
@@ -89,8 +89,7 @@ def _gather_run(
 ) -> EvidencedRun:
     record = at.records[identity]
     path = f"{RECORDS}/{identity}.json"
-    data = git.read_blobs(root, [blob for blob, _ in git.list_files_at(root, at.commit, [path]).values()])
-    content = next(iter(data.values()), b"")
+    content = git.read_file_at(root, path, at.commit) or b""
     files[f"{name}/record.json"] = content
     kept = [artifact for artifact in record.artifacts if artifact.place == "logs"]
     good = logs.read(kept)
@@ -109,24 +108,11 @@ def _find_first(root: Path, path: str, blob: str) -> str:
 def _collect_settings(at: Snapshot, cell: Cell) -> dict[str, tuple[str, str]]:
     """Collect the inputs of the cell's own resources: each value, and the line that set it."""
     found: dict[str, tuple[str, str]] = {}
-    for resource in _list_own(at, cell):
-        for item in at.desired.detail(resource).inputs:
+    for address in at.desired.list_lineage(Address(Kind.RESULT, str(cell))):
+        for item in at.desired.detail(address).inputs:
             if item.upstream is None:
                 found.setdefault(item.name, (str(item.value), str(item.origin)))
     return dict(sorted(found.items()))
-
-
-def _list_own(at: Snapshot, cell: Cell) -> Iterator[Address]:
-    """List the cell's runs, scores and tests with their sources."""
-    queue = [Address(Kind.RESULT, str(cell))]
-    done: set[Address] = set()
-    while queue:
-        address = queue.pop()
-        if address in done or address not in at.desired.by_address:
-            continue
-        done.add(address)
-        yield address
-        queue += at.desired.by_address[address].upstream
 
 
 def count_unproven(claims: tuple[Claim, ...]) -> int:
@@ -152,7 +138,10 @@ def render_response(evidence: Evidence, objection: str) -> str:
         "",
         _summarize_claims(evidence.claims),
         "",
-        *(_render_claim(claim) for claim in sorted(evidence.claims, key=_rank_proof)),
+        *(
+            f"- **{claim.proof}** {escape_markdown(claim.what)}: {escape_markdown(claim.detail)}"
+            for claim in sorted(evidence.claims, key=lambda claim: -list(Proof).index(claim.proof))
+        ),
         "",
         "## Settings",
         "",
@@ -198,18 +187,10 @@ def _show_commit(commit: str) -> str:
     return f"`{commit[:_SHORT]}`" if commit else "none: it is in no commit"
 
 
-def _rank_proof(claim: Claim) -> int:
-    return -list(Proof).index(claim.proof)
-
-
 def _summarize_claims(claims: tuple[Claim, ...]) -> str:
     counts = Counter(claim.proof for claim in claims)
     listed = ", ".join(f"{counts[proof]} {proof}" for proof in Proof if counts[proof])
     return f"{show_count(len(claims), 'claim')}: {listed}."
-
-
-def _render_claim(claim: Claim) -> str:
-    return f"- **{claim.proof}** {escape_markdown(claim.what)}: {escape_markdown(claim.detail)}"
 
 
 def amend(

@@ -295,13 +295,11 @@ def _list_other_fields(before: Record, now: Record) -> list[str]:
 def _read_fingerprints(root: Path, record: Record, commit: str) -> frozenset[str]:
     """Read the fingerprints of the run's log, if that commit has the log."""
     digest = next((a.sha256 for a in record.artifacts if a.name == DETAIL and a.place == "logs"), "")
-    files = git.list_files_at(root, commit, [f"{LOGS}/{digest}"]) if digest else {}
-    for data in git.read_blobs(root, [blob for blob, _ in files.values()]).values():
-        try:
-            return frozenset(find_fingerprints(parse_detail(data, DETAIL)))
-        except LogError:
-            break
-    return frozenset()
+    data = git.read_file_at(root, f"{LOGS}/{digest}", commit) if digest else None
+    try:
+        return frozenset(find_fingerprints(parse_detail(data, DETAIL)) if data is not None else ())
+    except LogError:
+        return frozenset()
 
 
 def _decode(data: bytes | None, path: str) -> Record | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
 from msgspec import Struct, field
@@ -87,16 +88,15 @@ class _Version(Struct):
 def find_value_commits(paths: RepositoryPaths, origins: Iterable[Origin]) -> dict[Origin, git.LineCommit]:
     """Find who last changed the value at each place of a spec, as far as git knows. Edits of other values on its line,
     of comments and of the indentation do not count."""
-    versions: dict[tuple[str, str], _Version] = {}
 
+    @cache
     def read(file: str, commit: str) -> _Version:
-        if (file, commit) not in versions:
-            data = git.read_file_at(paths.root, file, commit) if commit else (paths.root / file).read_bytes()
-            root, _ = parse((data or b"").decode(errors="replace"), file)
-            versions[file, commit] = version = _Version()
-            if root is not None:
-                version.add(root)
-        return versions[file, commit]
+        data = git.read_file_at(paths.root, file, commit) if commit else (paths.root / file).read_bytes()
+        root, _ = parse((data or b"").decode(errors="replace"), file)
+        version = _Version()
+        if root is not None:
+            version.add(root)
+        return version
 
     def trace(origin: Origin, commit: git.LineCommit) -> git.LineCommit:
         here = read(origin.file, "")

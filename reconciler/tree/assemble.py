@@ -437,13 +437,7 @@ def _list_digests(timed: Record, desired: Desired, acceptance: Acceptance | None
     changed = {(name, item.after): item.before for _, name, item in inputs if is_digest(item.after)}
     facts = {name: fact.value for name, fact in timed.facts.items() if name.startswith(_FILES_OF)}
     found = {name: str(value) for name, value in facts.items() if is_digest(value)}
-    ahead, seen = [timed.address], set[Address]()
-    while ahead:
-        address = ahead.pop()
-        if address in seen or address not in desired.by_address:
-            continue
-        seen.add(address)
-        ahead += desired.by_address[address].upstream
+    for address in desired.list_lineage(timed.address):
         for item in desired.detail(address).inputs:
             if item.upstream is None and is_digest(item.value):
                 found[f"{address.label}: {item.name}"] = str(changed.get((item.name, item.value), item.value))

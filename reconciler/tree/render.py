@@ -172,8 +172,17 @@ def _render_version(folder: str, version: _Version, published: Collection[str]) 
             "that release.",
         ]
     for cell in _list_distinct(cells):
-        lines += _render_digests(cell)
-    return [*lines, *_render_comparison(cells)]
+        listed = [f"{digest}  {name}" for name, digest in sorted(cell.digests.items())]
+        if listed:
+            lines += ["", f"SHA-256 of the files that `{cell.cell}` ran with:", "", "```", *listed, "```"]
+    scenarios = sorted({cell.cell.scenario for cell in cells})
+    return [
+        *lines,
+        "",
+        "What LoadGen then writes to `mlperf_log_detail.txt` has the settings of the published log, and its result "
+        f"differs by no more than runs of {join_listing(scenarios)} differ from each other. `reconcile verify-tree "
+        "TREE` compares the published files with each other.",
+    ]
 
 
 def _render_software(folder: str, cells: Sequence[CellCode]) -> Iterator[str]:
@@ -289,23 +298,6 @@ def _list_distinct(cells: Sequence[CellCode]) -> list[CellCode]:
 
 def _format_selection(cell: Cell) -> str:
     return shlex.join(f"{name}={value}" for name, value in asdict(cell).items())
-
-
-def _render_digests(cell: CellCode) -> list[str]:
-    if not cell.digests:
-        return []
-    listed = [f"{digest}  {name}" for name, digest in sorted(cell.digests.items())]
-    return ["", f"SHA-256 of the files that `{cell.cell}` ran with:", "", "```", *listed, "```"]
-
-
-def _render_comparison(cells: Sequence[CellCode]) -> list[str]:
-    scenarios = sorted({cell.cell.scenario for cell in cells})
-    return [
-        "",
-        "What LoadGen then writes to `mlperf_log_detail.txt` has the settings of the published log, and its result "
-        f"differs by no more than runs of {join_listing(scenarios)} differ from each other. `reconcile verify-tree "
-        "TREE` compares the published files with each other.",
-    ]
 
 
 class Instructions(Struct, frozen=True):

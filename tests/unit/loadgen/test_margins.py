@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
-from reconciler.loadgen.log import DetailLog, parse_detail
+from reconciler.loadgen.log import DetailLog
 from reconciler.loadgen.margins import Margin, compute_margins, read_seconds, show_measured
 from reconciler.loadgen.verdict import suggest
 from tests.unit.loadgen.test_contradictions import make_log
+from tests.unit.tree.small_cells import parse_log
 
 MILLISECOND = 1_000_000
 SERVER: dict[str, object] = {
@@ -48,13 +48,7 @@ OFFLINE: dict[str, object] = {
 
 def log_of(values: dict[str, object], **changes: object) -> DetailLog:
     """A whole log; a change of None takes a line out."""
-    lines = {**values, **changes}
-    text = "".join(
-        ":::MLLOG " + json.dumps({"key": key, "value": value, "time_ms": 0.0, "metadata": {}}) + "\n"
-        for key, value in lines.items()
-        if value is not None
-    )
-    return parse_detail(text.encode())
+    return parse_log({key: value for key, value in {**values, **changes}.items() if value is not None})
 
 
 def margins_of(log: DetailLog) -> dict[str, Margin]:

@@ -157,12 +157,11 @@ FIRST_TOKEN_PERCENTILES = {
 OUTPUT_TOKEN_PERCENTILES = {
     rank: _require_of_tokens(f"result_time_per_output_token_{rank}_percentile_ns") for rank in PERCENTILES
 }
-RESULT_FIRST_TOKEN_MIN_LATENCY_NS = _require_of_tokens("result_first_token_min_latency_ns")
-RESULT_FIRST_TOKEN_MAX_LATENCY_NS = _require_of_tokens("result_first_token_max_latency_ns")
-RESULT_FIRST_TOKEN_MEAN_LATENCY_NS = _require_of_tokens("result_first_token_mean_latency_ns")
-RESULT_TIME_TO_OUTPUT_TOKEN_MIN = _require_of_tokens("result_time_to_output_token_min")
-RESULT_TIME_TO_OUTPUT_TOKEN_MAX = _require_of_tokens("result_time_to_output_token_max")
-RESULT_TIME_TO_OUTPUT_TOKEN_MEAN = _require_of_tokens("result_time_to_output_token_mean")
+# By "min", "max" and "mean".
+FIRST_TOKEN_LATENCY = {
+    end: _require_of_tokens(f"result_first_token_{end}_latency_ns") for end in ("min", "max", "mean")
+}
+TIME_TO_OUTPUT_TOKEN = {end: _require_of_tokens(f"result_time_to_output_token_{end}") for end in FIRST_TOKEN_LATENCY}
 RESULT_TOKEN_THROUGHPUT = _require_of_tokens("result_token_throughput")
 RESULT_COMPLETED_TOKENS_PER_SECOND = _require_of_tokens("result_completed_tokens_per_second", SERVER)
 RESULT_TOKENS_PER_SECOND = _require_of_tokens("result_tokens_per_second", OFFLINE)

@@ -140,9 +140,11 @@ def audit(root: Path, at: Snapshot) -> AuditReport:
     """Verify every claim of a commit, in a fixed order."""
     with pause_collector(), open_logs(root, at.commit) as logs:
         claims = tuple(_list_claims(root, at, logs))
-    marks = {
-        str(cell): found for cell in sorted(at.difference.chosen, key=rank_cell) if (found := _collect_marks(cell, at))
-    }
+    marks: dict[str, tuple[str, ...]] = {}
+    for cell in sorted(at.difference.chosen, key=rank_cell):
+        records = (at.records[identity] for identity in at.difference.chosen[cell].all if identity in at.records)
+        if found := tuple(sorted({mark for record in records for mark in record.marks})):
+            marks[str(cell)] = found
     return AuditReport(at.commit, claims, len(at.records), len(logs.checked), marks)
 
 
@@ -163,11 +165,6 @@ def _list_claims(root: Path, at: Snapshot, logs: Logs) -> Iterator[Claim]:
     yield from find_wrong_commits(root, at.commit, appeared)
     yield from note_shallow(root)
     yield from verify_tree_files(root, at, logs)
-
-
-def _collect_marks(cell: Cell, at: Snapshot) -> tuple[str, ...]:
-    records = (at.records[identity] for identity in at.difference.chosen[cell].all if identity in at.records)
-    return tuple(sorted({mark for record in records for mark in record.marks}))
 
 
 def audit_cell(

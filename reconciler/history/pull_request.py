@@ -355,7 +355,11 @@ def assess_merge(paths: RepositoryPaths, base: str, head: str) -> Compared:
     tip, wanted = git.resolve(root, base), git.resolve(root, head)
     parted = git.find_merge_base(root, tip, wanted)
     base_commit = parted or tip
-    apart = () if parted or tip in git.find_parents(root, wanted) else (_report_unknown_base(root, tip),)
+    apart: tuple[Remark, ...] = ()
+    if not parted and tip not in git.find_parents(root, wanted):
+        removed = f"files of {tip[:10]} that head does not have count as removed"
+        fix = "git fetch --unshallow" if git.is_shallow(root) else "start the branch from the base"
+        apart = (Remark("warning", "", 0, f"head and base have no common history here: {removed}", fix),)
     # A clone without local work, as in a workflow, is used once: nothing is cached there. Few records are read in full:
     # the sources of changes, and new ones.
     index = paths.index if paths.index.is_dir() else None
@@ -370,8 +374,9 @@ def assess_merge(paths: RepositoryPaths, base: str, head: str) -> Compared:
     try:
         before = read_snapshot(root, base_commit, today=today, shared=shared)
     except SpecError as error:
-        before = _make_empty_base(after, base_commit)
-        remarks = (*remarks, Remark("notice", "", 0, f"the base has no valid spec: {_show_first_problem(error)}"))
+        before, first = _make_empty_base(after, base_commit), error.problems[0]
+        place = f"{first.file}:{first.line}" if first.line else first.file
+        remarks = (*remarks, Remark("notice", "", 0, f"the base has no valid spec: {place}: {first.message}"))
     shared.reader.save()
     found = compute_impact(before, after, _make_predictor(), (*remarks, *find_forgeries(root, base_commit, after)))
     why = check_embargo_of_page(root, before, after)
@@ -379,18 +384,6 @@ def assess_merge(paths: RepositoryPaths, base: str, head: str) -> Compared:
         return Compared(found, found)
     remarks = (*remarks, *find_forgeries(root, base_commit, after, withheld=True))
     return Compared(found, compute_impact(before, after, _predict_by_formula, remarks, withheld=why))
-
-
-def _report_unknown_base(root: Path, tip: str) -> Remark:
-    """Report that the merge base is unknown."""
-    text = f"head and base have no common history here: files of {tip[:10]} that head does not have count as removed"
-    fix = "git fetch --unshallow" if git.is_shallow(root) else "start the branch from the base"
-    return Remark("warning", "", 0, text, fix)
-
-
-def _show_first_problem(error: SpecError) -> str:
-    first = error.problems[0]
-    return f"{first.file}:{first.line}: {first.message}" if first.line else f"{first.file}: {first.message}"
 
 
 def check_embargo_of_page(root: Path, *commits: Snapshot) -> str:

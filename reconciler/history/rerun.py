@@ -45,7 +45,7 @@ from reconciler.record.codec import encode, summarize
 from reconciler.record.store import find_artifact, find_object
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.quantities import join_listing
-from reconciler.resource.records import CHILD_LOG, IMPORTED, Artifact, Record, Summary
+from reconciler.resource.records import CHILD_LOG, IMPORTED, Artifact, Record
 from reconciler.resource.settings import SCORE_COMMAND, CellSettings
 from reconciler.rules.compliance.scores import Scored, Slack, read_from_detail
 from reconciler.rules.compliance.test01 import find_slack
@@ -247,7 +247,8 @@ def _judge_repeat(
         return Claim(str(cell), WHAT, Proof.CONTRADICTED, f"the repeat is {again.validity}: {again.problem}"), {}
     declared = at.list_declared(record)
     lower = at.desired.detail(declared.address if declared else record.address).ruling.metric.lower_is_better
-    recorded = [float(s.metric[0]) for s in _list_comparable(at, published) if s.metric]
+    runs = select_valid(at.recorded.list_done(published.key))
+    recorded = [float(run.metric[0]) for run in runs if run.metric and not find_differing_evidence(published, run)]
     try:
         score = read_from_detail(parse_detail(_read_published_log(paths, at, record), DETAIL))
     except LogError as error:
@@ -280,11 +281,6 @@ def _find_slack(cell: Cell, at: Snapshot) -> Slack:
     ruleset = load_ruleset(at.desired.submission.round)
     rules = ruleset.find_rules(cell.division, settings.official or cell.benchmark)
     return find_slack(rules, cell.scenario)
-
-
-def _list_comparable(at: Snapshot, published: Summary) -> list[Summary]:
-    runs = select_valid(at.recorded.list_done(published.key))
-    return [run for run in runs if not find_differing_evidence(published, run)]
 
 
 def _read_published_log(paths: RepositoryPaths, at: Snapshot, record: Record) -> bytes:

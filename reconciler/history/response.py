@@ -120,6 +120,8 @@ def count_unproven(claims: tuple[Claim, ...]) -> int:
 
 
 def render_response(evidence: Evidence, objection: str) -> str:
+    counts = Counter(claim.proof for claim in evidence.claims)
+    listed = ", ".join(f"{counts[proof]} {proof}" for proof in Proof if counts[proof])
     parts = [
         f"# Evidence for {escape_markdown(str(evidence.cell))}",
         "",
@@ -136,7 +138,7 @@ def render_response(evidence: Evidence, objection: str) -> str:
         *(line for run in evidence.runs for line in _render_run(run)),
         "## What the audit says",
         "",
-        _summarize_claims(evidence.claims),
+        f"{show_count(len(evidence.claims), 'claim')}: {listed}.",
         "",
         *(
             f"- **{claim.proof}** {escape_markdown(claim.what)}: {escape_markdown(claim.detail)}"
@@ -185,12 +187,6 @@ def _render_run(run: EvidencedRun) -> list[str]:
 
 def _show_commit(commit: str) -> str:
     return f"`{commit[:_SHORT]}`" if commit else "none: it is in no commit"
-
-
-def _summarize_claims(claims: tuple[Claim, ...]) -> str:
-    counts = Counter(claim.proof for claim in claims)
-    listed = ", ".join(f"{counts[proof]} {proof}" for proof in Proof if counts[proof])
-    return f"{show_count(len(claims), 'claim')}: {listed}."
 
 
 def amend(

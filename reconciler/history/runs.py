@@ -213,7 +213,9 @@ def find_missing_runs(root: Path, at: Snapshot, appeared: Appearances) -> Iterat
     contents = git.read_blobs(root, [blob for _, blob in gone])
     for (path, blob), commit in sorted(gone.items()):
         if blob in contents and (found := _read_valid_run(contents[blob], path)) and found[0] in cells:
-            yield _claim_removed(cells[found[0]], path, found[1], commit.id)
+            why = "and a later commit removed it; the policy might have published it"
+            detail = f"{commit.id[:12]} added {path} ({found[1]}), {why}"
+            yield Claim(str(cells[found[0]]), REMOVED_RUN, Proof.MISSING, detail)
 
 
 def find_rewritten_records(
@@ -327,13 +329,6 @@ def _read_valid_run(data: bytes, path: str) -> tuple[str, str] | None:
     if record.ended is not Ended.DONE or summary.metric is None or summary.validity == "INVALID":
         return None
     return record.key, f"{' '.join(summary.metric)} of {record.started}"
-
-
-def _claim_removed(cell: Cell, path: str, figures: str, commit: str) -> Claim:
-    detail = (
-        f"{commit[:12]} added {path} ({figures}), and a later commit removed it; the policy might have published it"
-    )
-    return Claim(str(cell), REMOVED_RUN, Proof.MISSING, detail)
 
 
 # One run presented as two: an earlier run's log with other dates, or the same log for another result.

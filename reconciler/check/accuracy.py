@@ -26,7 +26,7 @@ from reconciler.rules.accuracy import (
 from reconciler.tree.findings import Complaint, Place, TreeFinding
 from reconciler.tree.reading.cell import Folder
 from reconciler.tree.reading.log_cache import CachedAnswers
-from reconciler.tree.reading.values import find_at, number, read_value, show_value
+from reconciler.tree.reading.values import find_at, read_number, show_value
 from reconciler.tree.reading.view import CellView, RunView
 
 _CHECK = f"{NEW}: accuracy check"
@@ -80,11 +80,11 @@ def check_samples(view: CellView) -> Complaints:
     if run is None or wanted is None:
         return
     key = find_count_key(run)
-    found = number(run.log, key)
+    found = read_number(run.log, key)
     if found != wanted:
         yield Complaint(
             find_at(run.log, key),
-            f"{show_value(read_value(run.log, key))} samples",
+            f"{show_value(run.log.get_plain(key))} samples",
             f"exactly {wanted}",
             severity=soften(view, "accuracy_samples"),
             mechanism="short-accuracy",
@@ -272,7 +272,7 @@ def _complain_of_files(view: CellView, *, beyond: bool) -> Complaints:
     folder = view.files.accuracy.folder / wanted.folder
     there = {name.rpartition(".")[0] or name for name in folder.list_files()}
     run = view.accuracy
-    count = None if run is None else number(run.log, find_count_key(run))
+    count = None if run is None else read_number(run.log, find_count_key(run))
     absent = [
         stem
         for stem in wanted.stems

@@ -9,7 +9,7 @@ from reconciler.loadgen import keys
 from reconciler.loadgen.compare import is_unlogged
 from reconciler.resource.rules import Severity, rule
 from reconciler.tree.findings import Complaint
-from reconciler.tree.reading.values import find_at, number, read_value, show_value
+from reconciler.tree.reading.values import find_at, read_number, show_value
 from reconciler.tree.reading.view import RunView
 
 _PERFORMANCE = f"{NEW}: performance check"
@@ -23,7 +23,7 @@ def check_target_latency(run: RunView) -> Complaints:
     if run.log.scenario != "Server":
         return
     most = read_demand(run, "most_target_latency")
-    found = number(run.log, keys.EFFECTIVE_TARGET_LATENCY_NS)
+    found = read_number(run.log, keys.EFFECTIVE_TARGET_LATENCY_NS)
     if most is not None and (found is None or found > most):
         yield Complaint(
             find_at(run.log, keys.EFFECTIVE_TARGET_LATENCY_NS),
@@ -37,7 +37,7 @@ def check_percentile(run: RunView) -> Complaints:
     """The log states the round's percentile of the latency. It has no effect in Offline. In open, another percentile is
     a warning, because the model may need one."""
     key = keys.EFFECTIVE_TARGET_LATENCY_PERCENTILE
-    ruled, found = read_setting(run, keys.TARGET_LATENCY_PERCENTILE), number(run.log, key)
+    ruled, found = read_setting(run, keys.TARGET_LATENCY_PERCENTILE), read_number(run.log, key)
     if run.log.scenario == "Offline" or ruled is None or found is None:
         return
     wanted = Decimal(str(ruled))
@@ -58,7 +58,7 @@ def check_token_latencies(run: RunView) -> Complaints:
     """LoadGen measures TTFT and TPOT if the round limits them."""
     if (
         read_setting(run, "exact_use_token_latencies")
-        and read_value(run.log, keys.REQUESTED_USE_TOKEN_LATENCIES) is not True
+        and run.log.get_plain(keys.REQUESTED_USE_TOKEN_LATENCIES) is not True
     ):
         yield Complaint(
             find_at(run.log, keys.REQUESTED_USE_TOKEN_LATENCIES),
@@ -80,7 +80,7 @@ def list_token_limits(run: RunView) -> Complaints:
     if run.log.scenario != "Server" or run.inferred:
         return
     for name, limit, key, _ in _TOKEN_LIMITS:
-        most, found = read_demand(run, limit), number(run.log, key)
+        most, found = read_demand(run, limit), read_number(run.log, key)
         if most is not None and (found is None or found >= most):
             yield Complaint(
                 find_at(run.log, key),
@@ -103,7 +103,7 @@ def find_model_key(run: RunView) -> Complaints:
     if run.scenario != "Interactive":
         return
     for name, limit, _, key in _TOKEN_LIMITS:
-        most, found = read_demand(run, limit), number(run.log, key)
+        most, found = read_demand(run, limit), read_number(run.log, key)
         if most is not None and found is not None and found > most:
             yield Complaint(
                 find_at(run.log, key),
@@ -121,12 +121,12 @@ def check_equal_issue(run: RunView) -> Complaints:
     round's checker. If only LoadGen's own configuration sets the value, an earlier LoadGen of the round may not set it
     yet: a warning."""
     key = keys.EFFECTIVE_SAMPLE_CONCATENATE_PERMUTATION
-    if not read_setting(run, "exact_sample_concatenate_permutation") or read_value(run.log, key) is True:
+    if not read_setting(run, "exact_sample_concatenate_permutation") or run.log.get_plain(key) is True:
         return
     if not (is_unlogged(run.log, key) and _is_configured(run, key.removeprefix("effective_"))):
         yield Complaint(
             find_at(run.log, key),
-            f"sample_concatenate_permutation {show_value(read_value(run.log, key))}",
+            f"sample_concatenate_permutation {show_value(run.log.get_plain(key))}",
             "true: every sample is issued equally often",
             fix=f"use the model key {read_setting(run, 'model_key')}",
             severity=Severity.WARNING if _is_only_set(run, "exact_sample_concatenate_permutation") else None,

@@ -24,7 +24,7 @@ from reconciler.rules.results.table import FORMATS
 from reconciler.tree.findings import Complaint, Gap, Place, TreeFinding
 from reconciler.tree.reading.cell import RunFolder
 from reconciler.tree.reading.files import Read
-from reconciler.tree.reading.values import find_at, number, read_value, show_value
+from reconciler.tree.reading.values import find_at, read_number, show_value
 from reconciler.tree.reading.view import CellView, RunView
 from reconciler.tree.rule_engine import About, apply_rules
 from reconciler.verify.conf import CONF_RULES, read_conf
@@ -319,7 +319,7 @@ def _compare(run: RunView, place: Place, data: bytes) -> Complaints:
         return
     latencies = [int(text) for text in _LATENCY.findall(data)] if _WHOLE in data else []
     for key, choose, name in _ENDS if latencies else ():
-        logged = number(run.log, key)
+        logged = read_number(run.log, key)
         if logged is not None and logged != choose(latencies):
             yield Complaint(
                 place,
@@ -368,7 +368,7 @@ def _find_differences(summary: SummaryLog, log: DetailLog) -> Iterator[Complaint
             yield Complaint(
                 Place(summary.file, reading.find_line_number(name)),
                 f"{name}: {show_value(reading.get(name))}",
-                f"{key} {show_value(read_value(log, key))} in the detail log",
+                f"{key} {show_value(log.get_plain(key))} in the detail log",
                 other=Place(log.file, log.find_line_number(key)),
             )
     known = len(log.errors) + len(log.list_entries(PASSED_OVER))

@@ -54,13 +54,9 @@ def read_baseline(file: Path) -> Known:
 
 
 def leave_out_known(report: TreeReport, known: Known) -> TreeReport:
-    return replace(report, findings=tuple(item for item in report.findings if _identify(item) not in known))
-
-
-def _identify(finding: TreeFinding) -> tuple[str, ...]:
-    complaint = finding.complaint
-    texts = (complaint.place.file, complaint.found, complaint.wanted)
-    return (finding.rule.id, finding.submitter, finding.cell, *texts)
+    complaints = ((item, item.complaint) for item in report.findings)
+    named = ((f, (f.rule.id, f.submitter, f.cell, c.place.file, c.found, c.wanted)) for f, c in complaints)
+    return replace(report, findings=tuple(finding for finding, name in named if name not in known))
 
 
 _PATH = click.Argument(["path"], type=ExistingPath(path_type=Path))

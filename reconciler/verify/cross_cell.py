@@ -121,9 +121,10 @@ def _judge_copy(
     doubt = "both cells are the same result in two divisions" if divisions else _ROUND_ALLOWS_IT if scenarios else ""
     doubt = doubt or (_ONE_MACHINE if categories else _TWO_SUBMITTERS if submitters else "")
     asked = {"two-divisions": divisions, "two-categories": categories, "two-submitters": submitters}
+    whose = "" if first.submitter == second.submitter else f"{first.submitter} "
     complaint = Complaint(
         Place(logs.files.get((second.submitter, second.cell, run), second.cell)),
-        f"the {run} log of {_show_cell(first, second)}{'' if first_run == run else f' ({first_run})'}",
+        f"the {run} log of {whose}{first.cell}{'' if first_run == run else f' ({first_run})'}",
         "a log of a separate run",
         cause="a run published twice, or a copied log",
         other=Place(logs.files.get((first.submitter, first.cell, first_run), first.cell)),
@@ -132,10 +133,6 @@ def _judge_copy(
         common=_TWO_NAMES if named_apart and described_alike else "",
     )
     yield About(second.submitter, second.cell), complaint
-
-
-def _show_cell(first: Facts, second: Facts) -> str:
-    return first.cell if first.submitter == second.submitter else f"{first.submitter} {first.cell}"
 
 
 def _may_share(one: Facts, two: Facts, inferable: Pairs | None) -> bool:

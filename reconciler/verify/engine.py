@@ -26,7 +26,7 @@ from reconciler.storage.files import hash_bytes
 from reconciler.tree.findings import Complaint, Facts, Gap, Place, TreeFinding, TreeReport
 from reconciler.tree.reading.survey import Progress, Survey, survey_tree
 from reconciler.tree.reading.unreadable_folders import collect_closed_folders
-from reconciler.tree.reading.values import find_at, read_value
+from reconciler.tree.reading.values import find_at
 from reconciler.tree.reading.view import CellView, FindOriginal
 from reconciler.tree.rule_engine import About, compare_cells
 from reconciler.verify.cell_rules import choose_cell_rules, list_cell_rules, verify_cell
@@ -68,7 +68,7 @@ def list_revisions(view: CellView) -> Iterator[Revision]:
     """List the LoadGen revisions of the logs. Logs without a commit are skipped, such as those of a LoadGen built
     outside a repository."""
     for run in view.list_runs():
-        version, date = (read_value(run.log, key) for key in (_VERSION, _DATE))
+        version, date = (run.log.get_plain(key) for key in (_VERSION, _DATE))
         found = _STATED.fullmatch(version) if isinstance(version, str) else None
         if found and isinstance(date, str):
             cell = view.files.submitter.submitter, str(view.cell)

@@ -17,7 +17,7 @@ from reconciler.resource.rules import Premise, Severity, question, rule
 from reconciler.rules.rounds import list_rounds, load_ruleset, states_itself
 from reconciler.tree.findings import Complaint, Place
 from reconciler.tree.reading.files import Read
-from reconciler.tree.reading.values import find_at, number, read_end, read_start, read_value, show_value
+from reconciler.tree.reading.values import find_at, read_end, read_number, read_start, show_value
 from reconciler.tree.reading.view import CellView, RunView
 from reconciler.verify.premises import FILE_IS_WHOLE, RELEASE_IS_KNOWN, ROUND_IS_KNOWN
 
@@ -52,8 +52,8 @@ def verify_duration(view: CellView) -> Complaints:
 
 def _deny_duration(run: RunView) -> Complaints:
     start, end = read_start(run.log), read_end(run.log)
-    least = number(run.log, keys.EFFECTIVE_MIN_DURATION_MS)
-    met = read_value(run.log, keys.RESULT_MIN_DURATION_MET) is True
+    least = read_number(run.log, keys.EFFECTIVE_MIN_DURATION_MS)
+    met = run.log.get_plain(keys.RESULT_MIN_DURATION_MET) is True
     # The first clock values of a run of both modes are from its accuracy part.
     if not met or start is None or end is None or least is None or run.log.serves_both:
         return
@@ -86,7 +86,7 @@ def verify_validity(view: CellView) -> Complaints:
 
 
 def _deny_validity(run: RunView) -> Complaints:
-    failed = [key for key in _CONDITIONS if read_value(run.log, key) is False]
+    failed = [key for key in _CONDITIONS if run.log.get_plain(key) is False]
     if run.log.validity == "VALID" and failed:
         place, other = find_at(run.log, keys.RESULT_VALIDITY), find_at(run.log, failed[0])
         yield Complaint(place, "VALID", f"{failed[0]} is false in the same log", cause=_EDITED, other=other)
@@ -147,7 +147,7 @@ def _is_of_test(view: CellView, run: RunView) -> bool:
     """Return True for a test with a separate dataset, for which LoadGen's configuration states the benchmark's size."""
     if view.rules is None or run is view.performance or run is view.accuracy:
         return False
-    used = number(run.log, keys.EFFECTIVE_PERFORMANCE_SAMPLE_COUNT)
+    used = read_number(run.log, keys.EFFECTIVE_PERFORMANCE_SAMPLE_COUNT)
     return bool(used == view.rules.get_built_in(keys.PERFORMANCE_SAMPLE_COUNT, run.scenario))
 
 
@@ -197,7 +197,7 @@ def verify_seeds(view: CellView) -> Complaints:
             key = f"effective_{name}"
             yield Complaint(
                 find_at(other.log, key),
-                f"{name} {show_value(read_value(other.log, key))}",
+                f"{name} {show_value(other.log.get_plain(key))}",
                 f"{run.log.seeds[name]}, the seed of the performance run",
                 cause=_explain_seeds(view, other.log.seeds),
                 other=find_at(run.log, key),
@@ -264,10 +264,10 @@ def verify_datasets(view: CellView) -> Complaints:
     accuracy, run = view.accuracy, view.performance
     if accuracy is None or run is None:
         return
-    ours, theirs = number(run.log, _TOTAL), number(accuracy.log, _TOTAL)
+    ours, theirs = read_number(run.log, _TOTAL), read_number(accuracy.log, _TOTAL)
     if ours is None or theirs is None or ours == theirs:
         return
-    covered = number(accuracy.log, find_count_key(accuracy))
+    covered = read_number(accuracy.log, find_count_key(accuracy))
     wanted = view.find_rule("exact_accuracy_sample_count")
     if covered is not None and covered == wanted:
         return
@@ -287,9 +287,9 @@ _TOTAL = keys.QSL_REPORTED_TOTAL_COUNT
 def verify_names(view: CellView) -> Complaints:
     """The SUT names in the logs of a result differ. A question."""
     run = view.performance
-    ours = read_value(run.log, keys.SUT_NAME) if run else None
+    ours = run.log.get_plain(keys.SUT_NAME) if run else None
     for other in list_own_runs(view):
-        theirs = read_value(other.log, keys.SUT_NAME)
+        theirs = other.log.get_plain(keys.SUT_NAME)
         if run is not None and theirs != ours:
             place = find_at(other.log, keys.SUT_NAME)
             wanted = f"{show_value(ours)}, as in the performance run"
@@ -302,7 +302,7 @@ def verify_nodes(view: CellView) -> Complaints:
     queries to: the eight published systems whose logs list any have as many nodes. A question, because one node may
     have several."""
     run, nodes = view.performance, view.system.get_count("number_of_nodes")
-    named = read_value(run.log, keys.SUT_NAME) if run is not None else None
+    named = run.log.get_plain(keys.SUT_NAME) if run is not None else None
     if run is None or nodes is None or not isinstance(named, str) or not _NETWORK_SUTS.fullmatch(named):
         return
     if named.count(_NETWORK_SUT) != nodes:

@@ -24,7 +24,7 @@ from reconciler.rules.compliance.scores import find_score_key
 from reconciler.tree.findings import Complaint, Place
 from reconciler.tree.reading.cell import Folder
 from reconciler.tree.reading.files import Read
-from reconciler.tree.reading.values import find_at, number
+from reconciler.tree.reading.values import find_at, read_number
 from reconciler.tree.reading.view import CellView, RunView
 from reconciler.verify.judging import find_disagreements, find_empty_tests, read_answers
 from reconciler.verify.premises import FILE_IS_WHOLE, RELEASE_IS_KNOWN
@@ -163,7 +163,7 @@ def _make_sum_complaint(read: Read[str], line: int, other: int, found: str, want
 def _deny_entries(view: CellView, read: Read[str], found: Counts) -> Complaints:
     line, entries = _find_any(found, ENTRIES)
     run = view.accuracy
-    total = number(run.log, find_count_key(run)) if run else None
+    total = read_number(run.log, find_count_key(run)) if run else None
     if run is not None and line and total is not None and not total <= entries <= total + count_padding(run.log):
         yield Complaint(
             Place(read.file, line),
@@ -180,7 +180,7 @@ def _deny_missing(view: CellView, read: Read[str], found: Counts) -> Complaints:
     line, missing = _find_any(found, _MISSING)
     (other, entries), (_, repeated) = _find_any(found, ENTRIES), _find_any(found, _REPEATED)
     runs = (view.accuracy, view.test_views.get(_COMPARED))
-    libraries = {number(run.log, _LIBRARY) for run in runs if run is not None}
+    libraries = {read_number(run.log, _LIBRARY) for run in runs if run is not None}
     if missing and other and None not in runs and libraries == {Decimal(entries - repeated)}:
         yield Complaint(
             Place(read.file, line),
@@ -253,7 +253,7 @@ def verify_scores(view: CellView) -> Complaints:
         read = view.files.read_text(view.files.tests[test], VERIFY_PERFORMANCE)
         for line, which, said in _read_scores(read):
             of = view.performance if which in _PUBLISHED else run
-            logged = number(of.log, find_score_key(of.log)) if of is not None else None
+            logged = read_number(of.log, find_score_key(of.log)) if of is not None else None
             if of is None or logged is None or _agrees(said, logged, of.log.scenario):
                 continue
             key = find_score_key(of.log)
@@ -318,7 +318,7 @@ def verify_scored_samples(view: CellView) -> Complaints:
     total), and LoadGen how many it issued. If the round does not have the benchmark, the scorer may count anything
     else."""
     run, read = view.accuracy, view.files.accuracy_text
-    total = number(run.log, find_count_key(run)) if run else None
+    total = read_number(run.log, find_count_key(run)) if run else None
     if run is None or total is None or read.value is None:
         return
     for line, text in find_lines(read.value, *_SCORED):

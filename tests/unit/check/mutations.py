@@ -246,10 +246,12 @@ def expect(name: str, change: Change, *rules: str, division: str = "closed") -> 
     return Mutation(name, change, frozenset(rules), division)
 
 
-expect_in_open, expect_in_network = (partial(expect, division=name) for name in ("open", "network"))
+in_open, in_network = (partial(expect, division=name) for name in ("open", "network"))
 
 
-_SYSTEM = "closed/Acme/systems/sys1.json"
+_ACME = "closed/Acme"
+_DOCUMENTS = f"{_ACME}/documentation"
+_SYSTEM = f"{_ACME}/systems/sys1.json"
 _RESNET = "closed/Acme/results/sys1/resnet"
 _LOG, _TEST_LOG = (f"{folder}performance/run_1/mlperf_log_detail.txt" for folder in ("", "TEST04/"))
 
@@ -340,23 +342,16 @@ MUTATIONS = (
     expect("src without benchmark", moved("closed/Acme/src/resnet", "closed/Acme/src/other")),
     expect("a README for code", lambda root: (root / "closed/Acme/src/resnet/run.py").unlink(), "submitter.code"),
     expect("a public commit for code", points_at_public_code),
-    expect("no calibration", dropped("closed/Acme/documentation"), "submitter.calibration"),
-    expect(
-        "calibration next to the systems",
-        many(dropped("closed/Acme/documentation"), added("calibration.md", top="closed/Acme")),
-    ),
+    expect("no calibration", dropped(_DOCUMENTS), "submitter.calibration"),
+    expect("calibration next to the systems", many(dropped(_DOCUMENTS), added("calibration.md", top=_ACME))),
     expect(
         "calibration below Documentation",
         many(
-            dropped("closed/Acme/documentation"),
-            added("Documentation/calibration.md", top="closed/Acme"),
+            dropped(_DOCUMENTS),
+            added("Documentation/calibration.md", top=_ACME),
         ),
     ),
-    expect(
-        "calibration of blanks",
-        added("documentation/calibration.md", b" \n", top="closed/Acme"),
-        "submitter.calibration",
-    ),
+    expect("calibration of blanks", added("documentation/calibration.md", b" \n", top=_ACME), "submitter.calibration"),
     expect("lower-case scenario", moved(f"{_RESNET}/Offline", f"{_RESNET}/offline")),
     expect("no MultiStream", lambda root: shutil.rmtree(cell(root, "MultiStream")), "benchmark.scenarios"),
     expect("Server on edge", partial(copied, SMALL, "Server"), "benchmark.forbidden", "run.scenario"),
@@ -460,55 +455,25 @@ MUTATIONS = (
     ),
     expect("Offline inferred from MultiStream", partial(copied, "MultiStream", "Offline")),
     expect("SingleStream from MultiStream", partial(copied, "MultiStream", "SingleStream"), "run.scenario"),
-    expect_in_open("open with one scenario", only_offline),
-    expect_in_open("open: wrong seed", logged("effective_schedule_rng_seed", 1), "run.seeds"),
-    expect_in_open("open: short", logged("effective_min_duration_ms", 1), "run.duration"),
-    expect_in_open("open: few samples", logged("effective_performance_sample_count", 10), "run.samples"),
-    expect(
-        "open: 10 Offline samples",
-        logged("effective_samples_per_query", 10, "Offline"),
-        "run.samples-per-query",
-        division="open",
-    ),
-    expect(
-        "open: a mapping that is no JSON",
-        added("model_mapping.json", b"{\n", "open/Acme"),
-        "submitter.mapping",
-        division="open",
-    ),
-    expect_in_open("open: one sample too few scored", scored(49_999), "accuracy.samples"),
-    expect(
-        "open: no accuracy stated",
-        edited("accuracy/accuracy.txt", "accuracy=76.456%", "76.456"),
-        "accuracy.bars",
-        division="open",
-    ),
-    expect_in_open("open: scalar of NumPy 2", numpy_scalar, "accuracy.bars"),
-    expect_in_open("open: accuracy below target", edited("accuracy/accuracy.txt", "76.456", "7.5")),
-    expect_in_open("open: resnet on a datacenter", described(system_type="datacenter"), "benchmark.category"),
-    expect_in_open("open: is_network as text", described(is_network="false"), "system.network"),
-    expect_in_open("open: is_network and no network", described(is_network="true"), "system.network"),
-    expect_in_network("network", networked),
-    expect(
-        "network that says so by a flag",
-        lambda root: networked(root, is_network=True),
-        "system.network",
-        division="network",
-    ),
-    expect_in_network("network without a field", lambda root: networked(root, network_media=""), "system.network"),
-    expect(
-        "network without two fields",
-        lambda root: networked(root, network_media="", network_rate=""),
-        "system.network",
-        division="network",
-    ),
-    expect(
-        "network that says it is none",
-        many(networked, lambda root: change_system(root, "network", is_network="false")),
-        "system.network",
-        division="network",
-    ),
-    expect_in_network("network SUT by another name", unnamed_network, "run.network"),
+    in_open("open with one scenario", only_offline),
+    in_open("open: wrong seed", logged("effective_schedule_rng_seed", 1), "run.seeds"),
+    in_open("open: short", logged("effective_min_duration_ms", 1), "run.duration"),
+    in_open("open: few samples", logged("effective_performance_sample_count", 10), "run.samples"),
+    in_open("open: 10 Offline samples", logged("effective_samples_per_query", 10, "Offline"), "run.samples-per-query"),
+    in_open("open: a mapping that is no JSON", added("model_mapping.json", b"{\n", "open/Acme"), "submitter.mapping"),
+    in_open("open: one sample too few scored", scored(49_999), "accuracy.samples"),
+    in_open("open: no accuracy stated", edited("accuracy/accuracy.txt", "accuracy=76.456%", "76.456"), "accuracy.bars"),
+    in_open("open: scalar of NumPy 2", numpy_scalar, "accuracy.bars"),
+    in_open("open: accuracy below target", edited("accuracy/accuracy.txt", "76.456", "7.5")),
+    in_open("open: resnet on a datacenter", described(system_type="datacenter"), "benchmark.category"),
+    in_open("open: is_network as text", described(is_network="false"), "system.network"),
+    in_open("open: is_network and no network", described(is_network="true"), "system.network"),
+    in_network("network", networked),
+    in_network("network that says so by a flag", partial(networked, is_network=True), "system.network"),
+    in_network("network without a field", partial(networked, network_media=""), "system.network"),
+    in_network("network without two fields", partial(networked, network_media="", network_rate=""), "system.network"),
+    in_network("network that says it is none", many(networked, described(is_network="false")), "system.network"),
+    in_network("network SUT by another name", unnamed_network, "run.network"),
 )
 
 __all__ = ["MUTATIONS", "Mutation", "cell", "logged", "make_accuracy", "run"]

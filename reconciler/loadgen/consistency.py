@@ -127,12 +127,6 @@ def _find_missing_version(log: DetailLog) -> Iterator[Inconsistency]:
 
 _ZONES = 26 * 3600  # seconds: the largest difference between two time zones
 _MODES = {name: mode for mode, name in LOADGEN_MODE.items()}
-_FLAGS = (
-    keys.RESULT_PERF_CONSTRAINTS_MET,
-    keys.RESULT_MIN_DURATION_MET,
-    keys.RESULT_MIN_QUERIES_MET,
-    keys.EARLY_STOPPING_MET,
-)
 _ESTIMATE = re.compile(r"(?P<rank>[\d.]+)th percentile estimate: (?P<value>\d+)", re.ASCII)
 # Prefixes of keys that a run logs once; an accuracy run logs its clock and loaded samples for each part.
 _ONCE = (
@@ -289,11 +283,11 @@ def _find_wrong_verdict(log: DetailLog) -> Iterator[Inconsistency]:
     """VALID requires all of the conditions and no stated reason against it (``PerformanceSummary::LogDetail``,
     results.cc:671)."""
     if log.validity == "VALID":
-        if failed := next((key for key in _FLAGS if log.get(key) is False), ""):
+        if failed := next((key for key in keys.CONDITIONS if log.get(key) is False), ""):
             yield contradict(log, keys.RESULT_VALIDITY, "VALID", f"{failed} is false", failed)
         if (reason := log.find_line(keys.RESULT_INVALID_REASON)) is not None:
             yield contradict(log, keys.RESULT_VALIDITY, "VALID", f"{reason.key} is {show_value(reason)}", reason.key)
-    if log.validity == "INVALID" and all(log.get(key, True) is True for key in _FLAGS):
+    if log.validity == "INVALID" and all(log.get(key, True) is True for key in keys.CONDITIONS):
         yield contradict(log, keys.RESULT_VALIDITY, "INVALID", "every condition is met")
 
 
@@ -358,11 +352,7 @@ def _find_wrong_estimates(log: DetailLog) -> Iterator[Inconsistency]:
     """The streams' metric is an estimate, which the early stopping text states as well
     (``PerformanceSummary::EarlyStopping``, results.cc)."""
     entry = log.find_line(keys.EARLY_STOPPING_RESULT)
-    if (
-        entry is None
-        or log.scenario not in ("SingleStream", "MultiStream")
-        or log.get(keys.REQUESTED_USE_TOKEN_LATENCIES)
-    ):
+    if entry is None or log.scenario not in keys.STREAMS or log.get(keys.REQUESTED_USE_TOKEN_LATENCIES):
         return
     stated = {found["rank"]: int(found["value"]) for found in _ESTIMATE.finditer(str(entry.value))}
     for rank, key in (("90.0", keys.EARLY_STOPPING_LATENCY_SS), ("99.0", keys.EARLY_STOPPING_LATENCY_MS)):

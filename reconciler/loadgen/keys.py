@@ -139,6 +139,8 @@ RESULT_OVERLATENCY_QUERY_COUNT = _require("result_overlatency_query_count", SERV
 RESULT_SCHEDULED_SAMPLES_PER_SEC = _require("result_scheduled_samples_per_sec", SERVER, timed=True)
 RESULT_COMPLETED_SAMPLES_PER_SEC = _require("result_completed_samples_per_sec", SERVER, timed=True)
 RESULT_SAMPLES_PER_SECOND = _require("result_samples_per_second", OFFLINE, timed=True)
+# The flags that VALID requires.
+CONDITIONS = (RESULT_PERF_CONSTRAINTS_MET, RESULT_MIN_DURATION_MET, RESULT_MIN_QUERIES_MET, EARLY_STOPPING_MET)
 
 
 # Results of performance runs that measure token latencies.

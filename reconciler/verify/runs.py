@@ -86,7 +86,7 @@ def verify_validity(view: CellView) -> Complaints:
 
 
 def _deny_validity(run: RunView) -> Complaints:
-    failed = [key for key in _CONDITIONS if run.log.get_plain(key) is False]
+    failed = [key for key in keys.CONDITIONS if run.log.get_plain(key) is False]
     if run.log.validity == "VALID" and failed:
         place, other = find_at(run.log, keys.RESULT_VALIDITY), find_at(run.log, failed[0])
         yield Complaint(place, "VALID", f"{failed[0]} is false in the same log", cause=_EDITED, other=other)
@@ -166,12 +166,6 @@ def _ask_about_clock(run: RunView, negative: Sequence[Inconsistency]) -> Complai
 
 
 _SAID_ABOVE = {keys.RESULT_VALIDITY: _deny_validity, keys.RESULT_MIN_DURATION_MET: _deny_duration}
-_CONDITIONS = (
-    keys.RESULT_PERF_CONSTRAINTS_MET,
-    keys.RESULT_MIN_DURATION_MET,
-    keys.RESULT_MIN_QUERIES_MET,
-    keys.EARLY_STOPPING_MET,
-)
 
 
 @rule(

@@ -230,7 +230,6 @@ _FIGURES = {
     "TEST05": (VERIFY_PERFORMANCE,),
 }
 _HASH = re.compile(r"hash=\s*([0-9A-Fa-f]{64})\b", re.ASCII)
-_STREAMS = ("SingleStream", "MultiStream")
 _TOLERANCE = Decimal("0.001")
 _DIGITS = 20
 # Patterns by a word in the text that they match.
@@ -404,7 +403,7 @@ def _agrees(said: Decimal, logged: Decimal, scenario: str) -> bool:
     """Compare with the log's number; for the streams, also with queries per second, which TEST04 states."""
     if is_same_number(str(said), logged) or abs(said - logged) <= abs(logged) * _TOLERANCE:
         return True
-    rate = Decimal(10**9) / logged if scenario in _STREAMS and logged else None
+    rate = Decimal(10**9) / logged if scenario in keys.STREAMS and logged else None
     return rate is not None and abs(said - rate) <= rate * _TOLERANCE
 
 

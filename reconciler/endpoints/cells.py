@@ -384,4 +384,4 @@ def find_result_gaps(view: CellView) -> Iterator[Gap]:
         yield from find_gap(view, read, name, blind=True)
 
 
-CELL_RULES = CellRules((ENDPOINTS_CONTRADICTIONS,), find_result_gaps)
+CELL_RULES = CellRules(ENDPOINTS_CONTRADICTIONS, find_result_gaps)

@@ -36,14 +36,14 @@ _MADE = (Kind.MODEL, Kind.ENGINE)
 _LATENCIES = {
     "latency": {"0": keys.RESULT_MIN_LATENCY_NS, **keys.RESULT_PERCENTILES, "100": keys.RESULT_MAX_LATENCY_NS},
     "TTFT": {
-        "0": keys.RESULT_FIRST_TOKEN_MIN_LATENCY_NS,
+        "0": keys.FIRST_TOKEN_LATENCY["min"],
         **keys.FIRST_TOKEN_PERCENTILES,
-        "100": keys.RESULT_FIRST_TOKEN_MAX_LATENCY_NS,
+        "100": keys.FIRST_TOKEN_LATENCY["max"],
     },
     "TPOT": {
-        "0": keys.RESULT_TIME_TO_OUTPUT_TOKEN_MIN,
+        "0": keys.TIME_TO_OUTPUT_TOKEN["min"],
         **keys.OUTPUT_TOKEN_PERCENTILES,
-        "100": keys.RESULT_TIME_TO_OUTPUT_TOKEN_MAX,
+        "100": keys.TIME_TO_OUTPUT_TOKEN["max"],
     },
 }
 _LARGEST_LOG = 64 << 20  # bytes; a longer log is not read for a page

@@ -235,7 +235,8 @@ def _run(
     except (git.exc.GitCommandNotFound, OSError) as problem:
         refuse_storage_error(problem.__cause__ if isinstance(problem.__cause__, OSError) else problem, root)
         return GitAnswer(127, b"", str(problem))
-    return GitAnswer(int(status), _encode(out), _encode(error).decode(errors="replace").strip())
+    # A message may name a file whose name is not text.
+    return GitAnswer(int(status), out, error.encode(errors="surrogateescape").decode(errors="replace").strip())
 
 
 def refuse_disk_of_git(answer: GitAnswer, root: Path) -> None:
@@ -295,7 +296,3 @@ def _open_stream(data: bytes) -> Iterator[BinaryIO]:
         stream.write(data)
         stream.seek(0)
         yield stream
-
-
-def _encode(text: str | bytes) -> bytes:
-    return text.encode() if isinstance(text, str) else text

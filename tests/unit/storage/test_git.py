@@ -77,6 +77,13 @@ def test_dirty_when_edited_untracked_or_missing(committed: Path) -> None:
     assert git.is_dirty(committed, ["specs/a.yaml"])
 
 
+def test_dirty_when_its_name_is_not_text(committed: Path) -> None:
+    path = "specs/\udce4.yaml"
+    (committed / path).touch()
+    assert git.is_dirty(committed, [path])
+    assert git.find_line_commits(committed, path, [1]) == {}
+
+
 def test_dirty_when_staged_but_not_committed(committed: Path) -> None:
     (committed / "specs/a.yaml").write_text("one: 2\n")
     run(committed, "add", ".")

@@ -1,4 +1,4 @@
-"""Executes the steps of a plan one after another: decides whether each is tried, retried or skipped. Each finished
+"""Execute the steps of a plan one after another: decide whether each is tried, retried or skipped. Each finished
 attempt is recorded before the next step begins."""
 
 from __future__ import annotations
@@ -32,11 +32,12 @@ from reconciler.execute.perform import (
     is_code_changed,
     perform,
 )
-from reconciler.execute.request_parts import load_power, select_slices
+from reconciler.execute.request_parts import select_slices
 from reconciler.execute.service import Services
 from reconciler.loadgen.settings import read_min_duration
 from reconciler.plan.plan import Plan, Step
 from reconciler.resource.kinds import Address, Kind, find_proved_run
+from reconciler.resource.parts import load_part
 from reconciler.resource.quantities import show_duration
 from reconciler.resource.queues import EXECUTOR
 from reconciler.resource.records import REHEARSAL, Summary
@@ -113,9 +114,7 @@ class PlanExecutor(Struct, dict=True):
         """Execute every step that is due; steps that depend on a failed or blocked one are left for the next round of
         planning."""
         for step in plan.steps:
-            if step.change.how not in (Work.MAKE, Work.START):
-                continue
-            if self.is_skipped(step):
+            if step.change.how not in (Work.MAKE, Work.START) or self.is_skipped(step, self.stuck):
                 continue
             if step.change.how is Work.START:
                 self.servers[step.change.key] = step
@@ -132,14 +131,10 @@ class PlanExecutor(Struct, dict=True):
     def list_due(self, plan: Plan) -> tuple[Step, ...]:
         """List the steps to try, assuming that no other step fails."""
         stuck = set(self.stuck)
-        return tuple(s for s in plan.steps if s.change.how is Work.MAKE and not self._find_stuck(s, stuck))
+        return tuple(s for s in plan.steps if s.change.how is Work.MAKE and not self.is_skipped(s, stuck))
 
-    def is_skipped(self, step: Step) -> bool:
-        """Return True if the step is not tried now; then no step that depends on it is tried."""
-        return self._find_stuck(step, self.stuck)
-
-    def _find_stuck(self, step: Step, stuck: set[Address]) -> bool:
-        """Return True if a step cannot be tried; it is then added to ``stuck``."""
+    def is_skipped(self, step: Step, stuck: set[Address]) -> bool:
+        """Return True if the step is not tried now; it is then added to ``stuck``, whose dependents are not tried."""
         address = step.change.address
         waits = stuck.intersection(self.desired.by_address[address].upstream) or self._lacks_valid_run(address, stuck)
         dropped = bool(step.blocked or waits or self.is_given_up(step))
@@ -323,7 +318,7 @@ class PlanExecutor(Struct, dict=True):
         except LockedError as error:
             raise _NotIdleError(error.message, error.fix) from error
         stack.enter_context(lock)
-        if (power := load_power()) is not None:
+        if (power := load_part("power")) is not None:
             power.put_back_state()
         return replace(context, keep_open=(*context.keep_open, lock.descriptor))
 

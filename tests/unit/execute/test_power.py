@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict
 from pathlib import Path
 
-import pytest
-
-from harness.contract import CommandRequest, ProbeRequest
+from harness.contract import CommandRequest
 from harness.power.requests import StateRequest
 from reconciler.execute.attempt import Intent, create
-from reconciler.execute.power import hold_state
+from reconciler.execute.power import wrap_run
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.settings import CellSettings
 from reconciler.storage.files import RepositoryPaths
@@ -34,15 +32,13 @@ COMMAND = CommandRequest(
 )
 
 
-@pytest.mark.parametrize("within", [False, True])
-def test_a_request_is_carried_out_in_the_state_that_its_system_declares(within: bool, tmp_path: Path) -> None:
+def test_a_request_is_carried_out_in_the_state_that_its_system_declares(tmp_path: Path) -> None:
     paths = RepositoryPaths(tmp_path)
     intent = Intent("1", Address(Kind.MODEL, "net"), "k" * 64, 1, "2026", {}, CellSettings(STATE))
     attempt = create(tmp_path, intent)
-    asked = ProbeRequest() if within else COMMAND
-    assert hold_state(asked, attempt, paths, COMMAND if within else None) == StateRequest(
-        inner_verb=asked.verb,
-        inner=asdict(asked),
+    assert wrap_run(COMMAND, attempt, paths) == StateRequest(
+        inner_verb=COMMAND.verb,
+        inner=asdict(COMMAND),
         set_by=("set", "400"),
         restore=("restore",),
         read_by=("read",),
@@ -58,4 +54,4 @@ def test_a_request_is_carried_out_in_the_state_that_its_system_declares(within: 
 def test_where_none_is_declared_a_request_stays_as_it_is(tmp_path: Path) -> None:
     settings = {name: value for name, value in STATE.items() if name != "power_state.set"}
     intent = Intent("1", Address(Kind.MODEL, "net"), "k" * 64, 1, "2026", {}, CellSettings(settings))
-    assert hold_state(COMMAND, create(tmp_path, intent), RepositoryPaths(tmp_path)) is COMMAND
+    assert wrap_run(COMMAND, create(tmp_path, intent), RepositoryPaths(tmp_path)) is COMMAND

@@ -388,31 +388,26 @@ class MachineTurns(Struct):
     def take(self, lock: Lock, step: Step, note: str = "", give_up: float | None = None) -> None:
         """Wait while others time a run or keep a server for their runs. Raises LockedError if that outlasts the
         patience or ``give_up``, and any exception that ``check`` raises. ``note``: text shown to others who wait."""
+        began, end = 0.0, 0.0
         try:
-            lock.acquire(note=note)
-        except LockedError as error:
-            began = time.monotonic()
-            self._report_wait(step, error.message)
-            try:
-                self._wait(lock, step, note, self.find_end() if give_up is None else give_up)
-            finally:
-                self.waited += time.monotonic() - began
+            while True:
+                try:
+                    lock.acquire(wait=_LOOK if began else 0.0, note=note)
+                    return
+                except LockedError as error:
+                    if not began:
+                        began, end = time.monotonic(), self.find_end() if give_up is None else give_up
+                    elif time.monotonic() >= end:
+                        self.patience = 0.0
+                        raise
+                    self._report_wait(step, error.message)
+                self.check(step, False)
+        finally:
+            self.waited += time.monotonic() - began if began else 0.0
 
     def find_end(self) -> float:
         """Return the time when patience ends for a wait that begins now."""
         return time.monotonic() + self.patience
-
-    def _wait(self, lock: Lock, step: Step, note: str, give_up: float) -> None:
-        while True:
-            self.check(step, False)
-            try:
-                lock.acquire(wait=_LOOK, note=note)
-                return
-            except LockedError as error:
-                self._report_wait(step, error.message)
-                if time.monotonic() >= give_up:
-                    self.patience = 0.0
-                    raise
 
     def pause(self, step: Step, busy: str, give_up: float) -> bool:
         """Wait a moment in which a busy machine may become idle; return False if patience has ended."""

@@ -395,12 +395,12 @@ class MachineTurns(Struct):
                     lock.acquire(wait=_LOOK if began else 0.0, note=note)
                     return
                 except LockedError as error:
+                    self._report_wait(step, error.message)
                     if not began:
                         began, end = time.monotonic(), self.find_end() if give_up is None else give_up
                     elif time.monotonic() >= end:
                         self.patience = 0.0
                         raise
-                    self._report_wait(step, error.message)
                 self.check(step, False)
         finally:
             self.waited += time.monotonic() - began if began else 0.0

@@ -162,8 +162,6 @@ def test_an_unfinished_lock_goes_where_it_begins_like_ours(committed: Path, said
     assert lock.exists() != is_ours
 
 
-__all__ = ["committed", "identity", "root"]
-
 # Run by git while it holds the locks of HEAD and of the branch. $PPID is git, whose parent is the command.
 KILLS_GIT = '[ "$1" = prepared ] && kill -9 $PPID'
 KILLS_BOTH = '[ "$1" = prepared ] && kill -9 $(cut -d" " -f4 /proc/$PPID/stat) $PPID'

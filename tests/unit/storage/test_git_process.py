@@ -15,21 +15,11 @@ import pytest
 from reconciler.errors import RepositoryError, StorageError
 from reconciler.storage import git
 from reconciler.storage.git_process import GitAnswer, ask
+from tests.unit.storage.test_git import identity, run
+
+__all__ = ["identity"]
 
 SPEC = "specs/a.yaml"
-
-
-def run(root: Path, *arguments: str, check: bool = True) -> str:
-    return subprocess.run(["git", *arguments], cwd=root, check=check, capture_output=True, text=True).stdout.strip()
-
-
-@pytest.fixture(autouse=True)
-def identity(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
-    for name in ("AUTHOR", "COMMITTER"):
-        monkeypatch.setenv(f"GIT_{name}_NAME", "Ada")
-        monkeypatch.setenv(f"GIT_{name}_EMAIL", "ada@example.com")
 
 
 @pytest.fixture

@@ -32,12 +32,11 @@ from reconciler.execute.perform import (
     is_code_changed,
     perform,
 )
-from reconciler.execute.request_parts import select_slices
+from reconciler.execute.request_parts import load_power, select_slices
 from reconciler.execute.service import Services
 from reconciler.loadgen.settings import read_min_duration
 from reconciler.plan.plan import Plan, Step
 from reconciler.resource.kinds import Address, Kind, find_proved_run
-from reconciler.resource.parts import load_part
 from reconciler.resource.quantities import show_duration
 from reconciler.resource.queues import EXECUTOR
 from reconciler.resource.records import REHEARSAL, Summary
@@ -318,7 +317,7 @@ class PlanExecutor(Struct, dict=True):
         except LockedError as error:
             raise _NotIdleError(error.message, error.fix) from error
         stack.enter_context(lock)
-        if (power := load_part("power")) is not None:
+        if (power := load_power()) is not None:
             power.put_back_state()
         return replace(context, keep_open=(*context.keep_open, lock.descriptor))
 

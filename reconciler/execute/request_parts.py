@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from harness.contract import BACKENDS, BuildRequest, CommandRequest, FileMessage, RunRequest, ServiceRequest
 from reconciler.execute.attempt import Attempt
+from reconciler.resource.parts import load_part
 from reconciler.resource.settings import CellSettings
 from reconciler.storage.files import RepositoryPaths
 from reconciler.storage.launch.adapters import find_outermost, name_container, start_bare
@@ -83,3 +84,20 @@ def starts_container(request: FileMessage) -> bool:
 def name_submission(attempt: Attempt) -> str:
     """Return a name unique to this attempt's submission, also used for its container."""
     return f"reconcile-{attempt.intent.id}"
+
+
+class PowerRequests(Protocol):
+    """The interface of ``power``, an optional part."""
+
+    def wrap_run(self, run: FileMessage, attempt: Attempt, paths: RepositoryPaths) -> FileMessage:
+        """Return a run's request as its system declares it: with measured power, in its power state, both or
+        neither."""
+
+    def put_back_state(self) -> None:
+        """Restore the state after a killed run. Called when no other run can be running."""
+
+
+def load_power() -> PowerRequests | None:
+    """Return the power part, or None if it was removed."""
+    power: PowerRequests | None = load_part("power")
+    return power

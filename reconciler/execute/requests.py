@@ -9,13 +9,12 @@ from typing import Any
 from harness.contract import BACKENDS, BackgroundLoad, Benchmark, BuildRequest, FileMessage, RunRequest, ScoreRequest
 from reconciler.execute.attempt import Attempt
 from reconciler.execute.commands import has_command, make_command_build, make_command_run, make_command_score
-from reconciler.execute.request_parts import enclose, select_slices
+from reconciler.execute.request_parts import enclose, load_power, select_slices
 from reconciler.loadgen import keys
 from reconciler.loadgen.log_files import ACCURACY_LOG
 from reconciler.loadgen.settings import name_loadgen_scenario, select_conf_settings
 from reconciler.loadgen.user_conf import select_audit_settings, select_settings, write_audit_config, write_user_conf
 from reconciler.resource.kinds import Kind
-from reconciler.resource.parts import load_part
 from reconciler.resource.settings import BACKGROUND, SCORE_COMMAND, CellSettings
 from reconciler.rules.results.table import find_format
 from reconciler.storage.files import RepositoryPaths, replace
@@ -33,9 +32,8 @@ def make_request(attempt: Attempt, paths: RepositoryPaths) -> FileMessage:
             run = enclose(make_command_run(attempt, paths, attempt.list_inputs()), attempt, paths)
         else:
             run = _make_run_request(attempt, paths)
-        power = load_part("power")
-        wrapped: FileMessage = run if power is None else power.wrap_run(run, attempt, paths)
-        return wrapped
+        power = load_power()
+        return run if power is None else power.wrap_run(run, attempt, paths)
     if kind is Kind.SCORE:
         inputs = attempt.list_inputs()
         return make_score_request(attempt, paths, inputs, Path(inputs.pop("run")) / ACCURACY_LOG)

@@ -21,6 +21,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 from msgspec import Struct
 
 from reconciler.errors import RepositoryError
@@ -95,8 +96,6 @@ def _identify(lock: Path) -> tuple[int, ...] | None:
 
 def _is_in_use(root: Path, *, unseen: bool = True) -> bool:
     """Return True if any other git works in the repository. ``unseen``: one that cannot be inspected counts as such."""
-    import psutil
-
     places = ask(root, "rev-parse", "--path-format=absolute", "--git-common-dir", "--show-toplevel").lines
     if not places:
         return unseen

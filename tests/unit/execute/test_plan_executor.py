@@ -190,7 +190,7 @@ class Walk:
         monkeypatch.setattr(plan_executor, "find_busy", self.find_busy)
         monkeypatch.setattr(plan_executor, "make_machine_lock", self.lock)
         power = SimpleNamespace(put_back_state=lambda: self.locks.append("put back"))
-        monkeypatch.setattr(plan_executor, "load_part", lambda _: power)
+        monkeypatch.setattr(plan_executor, "load_power", lambda: power)
 
     def lock(self, name: str) -> Lock:
         self.locks.append(name)

@@ -275,7 +275,7 @@ def import_trees(
 def _open_recorder(
     paths: RepositoryPaths, seen: PlanResult, scratch: Path, declared: Mapping[str, str]
 ) -> ImportRecorder:
-    context = ImportContext(scratch, TOOL, seen.spec, git.is_dirty(paths.root, list(seen.spec)), declared)
+    context = ImportContext(scratch, TOOL, seen.spec, bool(git.list_dirty(paths.root, seen.spec)), declared)
     return ImportRecorder(paths, seen.desired, seen.recorded, context)
 
 

@@ -20,7 +20,7 @@ from reconciler.cli.status import report_status
 from reconciler.diff.timeline import compute_ratio
 from reconciler.errors import ReconcilerError
 from reconciler.execute.outcome import QueuedStep
-from reconciler.execute.queue_status import list_jobs_under_way
+from reconciler.execute.queue_status import watch_jobs
 from reconciler.history.compare import compare, read_own_sides, read_tree_sides, resolve_side
 from reconciler.history.pull_request import assess_merge
 from reconciler.history.record_history import RecordHistory, read_record_history
@@ -249,7 +249,7 @@ class RepositoryPage(Struct, dict=True):
         if time.monotonic() - self._jobs[0] >= _QUEUE_ASKED:
             found: tuple[QueuedStep, ...] = ()
             with suppress(ReconcilerError):
-                found = list_jobs_under_way(self.paths)
+                found = watch_jobs(self.paths)()
             self._jobs = time.monotonic(), found
         return self._jobs[1]
 

@@ -180,5 +180,5 @@ def _write(root: Path, spec: str) -> None:
     ignored = root / FOLDER / ".gitignore"
     if not ignored.exists():
         replace(ignored, b"*\n")
-    if git.is_dirty(root, paths):
+    if git.list_dirty(root, paths):
         git.commit(root, paths, "Declare the rehearsal")

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer, normalizers, pre_tokenizers, processors
 from tokenizers.models import Unigram
 
-from harness.benchmarks.language import prompt_sets
 from harness.benchmarks.pipeline_samples import find_file, save_shared
 from harness.benchmarks.sources import choose_count, is_rehearsal, require_source
 from harness.contract import Counter
@@ -139,11 +138,15 @@ def clean_prompt(prompt: str) -> str:
 
 
 def read_tokenizer(folder: Path, fix: str) -> Tokenizer:
-    """Read the tokenizer. Raises HarnessError if the file is missing, truncated, or without a padding token."""
-    words = prompt_sets.read_tokenizer(folder, fix)
+    """Read the tokenizer. Raises HarnessError if the file is truncated, or without a padding token."""
+    path = folder / FILE
+    try:
+        words = Tokenizer.from_file(str(path))
+    except Exception as error:  # the library raises nothing more specific
+        raise HarnessError(f"{path} is truncated or not a tokenizer's: {error}", "input", fix) from error
     padding = words.token_to_id(PADDING)
     if padding is None:
-        raise HarnessError(f"{folder / FILE} has no token {PADDING}, so it is not UMT5's", "input", fix)
+        raise HarnessError(f"{path} has no token {PADDING}, so it is not UMT5's", "input", fix)
     words.enable_truncation(LENGTH)
     words.enable_padding(length=LENGTH, pad_id=padding, pad_token=PADDING)
     return words

@@ -11,7 +11,7 @@ from reconciler.cli.shared.options import cell_argument, json_option, spec_optio
 from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.errors import IN_SYNC
-from reconciler.reconcile.cell_move import Move, move_cell
+from reconciler.reconcile.cell_move import move_cell
 from reconciler.render.documents import render_document
 from reconciler.render.plan import LIMIT, render_plan_text
 from reconciler.resource.kinds import DIVISIONS
@@ -30,7 +30,8 @@ def command(cell: str, to: str, dry_run: bool, specs: tuple[str, ...], as_json: 
     """
     paths, options = find_asked_cells(specs)
     moved = move_cell(paths, options, cell, to, dry_run=dry_run)
-    lines = _list_changed_lines(moved)
+    rows = list(difflib.unified_diff(moved.before.splitlines(), moved.after.splitlines(), lineterm="", n=0))[2:]
+    lines = [f"  {row[0]} {Path(moved.file).name}: {row[1:].strip()}" for row in rows if row[0] in "+-"]
     if as_json:
         steps = [step.change.address for step in moved.plan.steps]
         findings = [{"where": f.where, "message": f.message} for f in moved.plan.findings]
@@ -42,9 +43,3 @@ def command(cell: str, to: str, dry_run: bool, specs: tuple[str, ...], as_json: 
     say("\n".join([f"{said} {moved.source} to {to}:", *lines, "", "Before:", before, "", "After:"]))
     say(render_plan_text(moved.plan, limit=LIMIT, paint=choose_paint()))
     return IN_SYNC
-
-
-def _list_changed_lines(moved: Move) -> list[str]:
-    """List the removed and added lines of the spec."""
-    rows = difflib.unified_diff(moved.before.splitlines(), moved.after.splitlines(), lineterm="", n=0)
-    return [f"  {row[0]} {Path(moved.file).name}: {row[1:].strip()}" for row in list(rows)[2:] if row[0] in "+-"]

@@ -76,10 +76,10 @@ def believe_logs(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="session")
 def packable_once(recorded_once: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Not to be changed."""
-    return make_once(tmp_path_factory, "packable", partial(_adopt, recorded_once, DECLARED))
+    return make_once(tmp_path_factory, "packable", partial(_adopt, recorded_once))
 
 
-def _adopt(recorded_once: Path, declared: list[str], folder: Path) -> Path:
+def _adopt(recorded_once: Path, folder: Path) -> Path:
     tree, root = folder / "sent", folder / "mine"
     shutil.copytree(recorded_once / ".reconcile/tree", tree)
     full_length(tree)
@@ -89,7 +89,7 @@ def _adopt(recorded_once: Path, declared: list[str], folder: Path) -> Path:
     (root / "LICENSE").write_text("Apache-2.0\n")
     with pytest.MonkeyPatch.context() as patch:
         believe_logs(patch)
-        adopted = console(root, "adopt", str(tree), *declared)
+        adopted = console(root, "adopt", str(tree), *DECLARED)
         assert adopted.code == 0, adopted
         commit(root)
         made = console(root)
@@ -208,9 +208,17 @@ def test_rehearsals_and_synthetic_data(recorded: Path, reconcile: Reconcile) -> 
 def test_unknown_input(
     recorded_once: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reconcile: Reconcile
 ) -> None:
-    root = _adopt(recorded_once, [], tmp_path)
+    tree = tmp_path / "sent"
+    shutil.copytree(recorded_once / ".reconcile/tree", tree)
+    full_length(tree)
     believe_logs(monkeypatch)
+    root = tmp_path / "mine"
+    root.mkdir()
+    git(root, "init", "--quiet")
     monkeypatch.chdir(root)
+    assert reconcile("adopt", str(tree))[0] == 0
+    (root / ".gitignore").write_text(".reconcile/\n")
+    commit(root)
     refused(reconcile, "not declared for its imported runs: code, dataset, engine, machine")
     assert reconcile("import", "--cell", CELL, *DECLARED)[0] == 0
     commit(root, "Declare")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.record.store import find_artifact, find_object, find_readable, keep, repair_artifact, restore
+from reconciler.record.store import find_artifact, find_object, find_readable, keep, repair_artifact
 from reconciler.storage.files import RepositoryPaths, hash_file
 
 
@@ -68,13 +68,14 @@ def test_folder_that_is_full_makes_room_repeatedly(paths: RepositoryPaths, sourc
 def test_lost_copy_comes_back_from_the_other(paths: RepositoryPaths, source: Path, lost: str, other: str) -> None:
     artifact = keep(paths, source, "log", in_git=True)
     find_artifact(paths, lost, artifact.sha256).unlink()
-    assert restore(paths, lost, artifact.sha256)
+    assert repair_artifact(paths, lost, artifact.sha256, lambda _: None, lambda _: [])
     assert find_artifact(paths, lost, artifact.sha256).read_bytes() == b"the bytes"
     find_artifact(paths, lost, artifact.sha256).unlink()
     bad = find_artifact(paths, other, artifact.sha256)
     bad.chmod(0o644)
     bad.write_bytes(b"THE BYTES")
-    assert not restore(paths, lost, artifact.sha256)
+    assert repair_artifact(paths, lost, artifact.sha256, lambda _: None, lambda _: []) is (lost == "objects")
+    assert not find_artifact(paths, lost, artifact.sha256).exists()
 
 
 @pytest.mark.parametrize("where", ["git", "tree", "nowhere"])

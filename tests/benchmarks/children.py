@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from harness.contract import Benchmark, BuildRequest, FileMessage, Result, Scenario
+from harness.contract import Benchmark, BuildRequest, FileMessage, Mode, Result, Scenario
 from tests.requests import make_run_request
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -68,9 +68,10 @@ def run(
     model: Path | None = None,
     model_key: str = "resnet50",
     settings: dict[str, Any] | None = None,
+    mode: Mode = "performance",
 ) -> dict[str, Any]:
-    """Run the harness with LoadGen in performance mode. Return the detail log by key, telemetry and backend facts by
-    name, and the log's "folder". ``conf``: lines of user.conf."""
+    """Run the harness with LoadGen. Return the detail log by key, telemetry and backend facts by name, and the log's
+    "folder". ``conf``: lines of user.conf."""
     place = Path(tempfile.mkdtemp(dir=folder))
     write_conf(place / "user.conf", scenario, conf)
     folders = {"dataset": dataset, "engine": engine, "model": model}
@@ -81,6 +82,7 @@ def run(
             benchmark=benchmark,
             backend=backend,
             scenario=scenario,
+            mode=mode,
             model_key=model_key,
             settings=settings or {},
             inputs=inputs,

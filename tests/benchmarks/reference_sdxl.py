@@ -10,22 +10,20 @@ with 1 if anything differs.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from harness.benchmarks import load_benchmark, stable_diffusion_xl
-from harness.benchmarks.sources import REHEARSAL
 from harness.benchmarks.stable_diffusion_xl import clip_tokens
 from harness.benchmarks.stable_diffusion_xl.rehearsal import MODEL, write_rehearsal
-from harness.contract import Benchmark, Counter
-from tests.benchmarks.comparing import paint_samples, report
+from harness.contract import Benchmark
+from tests.benchmarks.comparing import paint_samples, report, write_data
 
 COUNT = 12
 NAME = "stable_diffusion_xl"
@@ -40,30 +38,22 @@ _UNUSED = {
 }
 
 
-def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("checkout", type=Path)
-    reference = parser.parse_args(arguments).checkout / "text_to_image"
+def main(checkout: Path) -> int:
+    reference = checkout / "text_to_image"
     sys.path.insert(0, str(reference))
     for name, members in _UNUSED.items():
         sys.modules[name] = types.ModuleType(name)
         for member in members:
             setattr(sys.modules[name], member, None)
     with tempfile.TemporaryDirectory() as folder:
-        wrong = [said for said, same in compare(Path(folder), reference) if not same]
-    return 1 if wrong else 0
+        return 0 if all(list(compare(Path(folder), reference))) else 1
 
 
-def compare(folder: Path, reference: Path) -> Iterator[tuple[str, bool]]:
-    """Print what was compared and whether it is equal."""
+def compare(folder: Path, reference: Path) -> Iterator[bool]:
+    """Print what was compared. Yield whether it is equal."""
     import torch
 
-    data, models, dataset = (folder / part for part in ("data", "models", "dataset"))
-    for part in (data, models, dataset):
-        part.mkdir()
-    counter = Counter(folder / "counter")
-    write_rehearsal(data, models, count=COUNT, seed=3, size="small", counter=counter)
-    (data / REHEARSAL).write_text("{}")
+    data, models, dataset, counter = write_data(write_rehearsal, folder, count=COUNT)
     benchmark = load_benchmark(Benchmark(name=NAME))
     benchmark.build_dataset(data, {}, dataset, counter)
     samples, shared = benchmark.load_samples(dataset), benchmark.load_shared(dataset)
@@ -110,4 +100,4 @@ def make_coco() -> Any:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(Path(sys.argv[1])))

@@ -93,12 +93,6 @@ def run(
     return read_detail(place) | counted | {"folder": str(place)}
 
 
-def offline_rate(folder: Path, count: int, **asked: Any) -> float:
-    """Return samples/s of an Offline run over ``count`` samples. ``asked``: see ``run``."""
-    conf: dict[str, int | float] = {"min_duration": 0, "min_query_count": count, "target_qps": 1}
-    return float(run(folder, "Offline", conf=conf, **asked)["result_samples_per_second"])
-
-
 def write_conf(path: Path, scenario: str, conf: dict[str, int | float]) -> None:
     path.write_text("".join(f"*.{scenario}.{name} = {value}\n" for name, value in conf.items()), encoding="ascii")
 

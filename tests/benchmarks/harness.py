@@ -16,10 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from harness.contract import Benchmark
-from tests.benchmarks.children import bare, build, offline_rate, read_detail, run, write_conf
-from tests.benchmarks.rounds import Measure, arguments, compare, report
+from harness.contract import Benchmark, Scenario
+from tests.benchmarks.children import bare, build, read_detail, run, write_conf
+from tests.benchmarks.rounds import Measure, compare, run_parts
 
+RESNET = Benchmark(name="resnet50", path=str(Path(__file__).parent / "resnet50.py"))
 BACKENDS = ("openvino", "onnxruntime")
 RESNET_BATCH, RESNET_SECONDS = 8, 3
 DIGITS_BATCH, DIGITS_SAMPLES = 512, 1_000_000
@@ -27,39 +28,47 @@ CALLS = 5_000
 
 
 class Case:
-    """A benchmark with its dataset and engines, and its runs."""
+    """A benchmark with its dataset and engines, and its runs. ``data``, ``model``: of a rehearsal."""
 
-    def __init__(self, folder: Path, benchmark: Benchmark, shape: list[int]) -> None:
-        self.folder, self.benchmark, self.shape = folder, benchmark, shape
-        self.dataset = build(folder, "Dataset", benchmark)
-        self.model = build(folder, "Model", benchmark, inputs={"dataset": str(self.dataset)})
+    def __init__(self, folder: Path, benchmark: Benchmark, data: Path | None = None, model: Path | None = None) -> None:
+        self.folder, self.benchmark = folder, benchmark
+        self.dataset = build(folder, "Dataset", benchmark, source=str(data) if data else None)
+        inputs = {"dataset": str(self.dataset)}
+        self.model = build(folder, "Model", benchmark, source=str(model) if model else None, inputs=inputs)
 
-    def engine(self, backend: str, batch: int) -> Path:
-        settings = {"batch_size": batch}
-        return build(
-            self.folder, "Engine", self.benchmark, backend=backend, settings=settings, inputs={"model": str(self.model)}
-        )
+    def engine(self, backend: str, batch: int, **more: Any) -> Path:
+        settings, inputs = {"batch_size": batch, **more}, {"model": str(self.model)}
+        return build(self.folder, "Engine", self.benchmark, backend=backend, settings=settings, inputs=inputs)
 
     def bare(self, program: str, engine: Path, **settings: Any) -> dict[str, Any]:
-        samples = len(np.load(self.dataset / "samples.npy", mmap_mode="r"))
-        return bare(program, {"engine": str(engine), "samples": samples, "shape": self.shape, **settings}, self.folder)
+        count, *shape = np.load(self.dataset / "samples.npy", mmap_mode="r").shape
+        return bare(program, {"engine": str(engine), "samples": count, "shape": shape, **settings}, self.folder)
 
-    def offline(self, backend: str, engine: Path | None, count: int, **settings: Any) -> float:
-        own = {"benchmark": self.benchmark, "dataset": self.dataset, "engine": engine}
-        return offline_rate(self.folder, count, backend=backend, settings=settings, **own)
+    def offline(self, backend: str, engine: Path, count: int, **settings: Any) -> float:
+        conf: dict[str, int | float] = {"min_duration": 0, "min_query_count": count, "target_qps": 1}
+        own = {"benchmark": self.benchmark, "dataset": self.dataset, "engine": engine, "conf": conf}
+        return float(
+            run(self.folder, "Offline", backend=backend, settings=settings, **own)["result_samples_per_second"]
+        )
+
+
+def run_bare(folder: Path, scenario: Scenario, conf: dict[str, int | float]) -> dict[str, Any]:
+    """Run the bare null SUT. Return the detail log."""
+    place = Path(tempfile.mkdtemp(dir=folder))
+    write_conf(place / "user.conf", scenario, conf)
+    settings = {"scenario": scenario, "conf": str(place / "user.conf"), "log_dir": str(place), "count": 1024}
+    bare("loadgen", settings, folder)
+    return read_detail(place)
 
 
 def bare_offline(folder: Path, count: int) -> float:
     """Return samples/s of the bare null SUT."""
-    place = Path(tempfile.mkdtemp(dir=folder))
-    write_conf(place / "user.conf", "Offline", {"min_duration": 0, "min_query_count": count, "target_qps": 1})
-    settings = {"scenario": "Offline", "conf": str(place / "user.conf"), "log_dir": str(place), "count": 1024}
-    bare("loadgen", settings, folder)
-    return float(read_detail(place)["result_samples_per_second"])
+    log = run_bare(folder, "Offline", {"min_duration": 0, "min_query_count": count, "target_qps": 1})
+    return float(log["result_samples_per_second"])
 
 
 def measure_resnet(folder: Path, rounds: int) -> list[Measure]:
-    case = Case(folder, Benchmark(name="resnet50", path=str(Path(__file__).parent / "resnet50.py")), [3, 224, 224])
+    case = Case(folder, RESNET)
     return [_measure_resnet(case, backend, rounds) for backend in BACKENDS]
 
 
@@ -77,7 +86,7 @@ def _measure_resnet(case: Case, backend: str, rounds: int) -> Measure:
 
 
 def measure_digits(folder: Path, rounds: int) -> list[Measure]:
-    case = Case(folder, Benchmark(name="digits"), [1, 8, 8])
+    case = Case(folder, Benchmark(name="digits"))
     return [_measure_digits(case, backend, rounds) for backend in BACKENDS]
 
 
@@ -98,7 +107,7 @@ def _measure_digits(case: Case, backend: str, rounds: int) -> Measure:
 
 
 def measure_latency(folder: Path, rounds: int) -> list[Measure]:
-    case = Case(folder, Benchmark(name="digits"), [1, 8, 8])
+    case = Case(folder, Benchmark(name="digits"))
     return [_measure_latency(case, backend, rounds) for backend in BACKENDS]
 
 
@@ -132,13 +141,5 @@ def _measure_latency(case: Case, backend: str, rounds: int) -> Measure:
 PARTS = {"resnet": measure_resnet, "digits": measure_digits, "latency": measure_latency}
 
 
-def main() -> int:
-    options = arguments(__doc__ or "")
-    with tempfile.TemporaryDirectory() as folder:
-        parts = [part for name, part in PARTS.items() if options.only in name]
-        measures = [measure for part in parts for measure in part(Path(folder), options.rounds)]
-    return report("harness", measures, as_json=options.json)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_parts("harness", PARTS, __doc__))

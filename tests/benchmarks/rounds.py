@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
+import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 ROUNDS = 7
@@ -79,6 +81,15 @@ def arguments(description: str) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="interleaved rounds (default %(default)s)")
     parser.add_argument("--only", default="", help="run the parts whose name contains this")
     return parser.parse_args()
+
+
+def run_parts(name: str, parts: Mapping[str, Callable[[Path, int], list[Measure]]], description: str | None) -> int:
+    """Measure the parts that --only selects, in one temporary folder, and report them."""
+    options = arguments(description or "")
+    with tempfile.TemporaryDirectory() as folder:
+        chosen = [part for part_name, part in parts.items() if options.only in part_name]
+        measures = [found for part in chosen for found in part(Path(folder), options.rounds)]
+    return report(name, measures, as_json=options.json)
 
 
 def report(name: str, measures: list[Measure], *, as_json: bool) -> int:

@@ -13,8 +13,6 @@ from __future__ import annotations
 import importlib.util
 import statistics
 import sys
-import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +21,7 @@ import numpy as np
 from harness.contract import Benchmark
 from tests.benchmarks import token_prompts
 from tests.benchmarks.children import bare, build, run
-from tests.benchmarks.rounds import Measure, arguments, compare, report
+from tests.benchmarks.rounds import Measure, compare, run_parts
 from tests.passes.llama import draw_weights, write_checkpoint
 
 REPEATS = 8  # of each prompt
@@ -80,16 +78,7 @@ def measure_vllm(folder: Path, rounds: int) -> list[Measure]:
     return [offline]  # a run reports its own process, and vLLM computes in another
 
 
-PARTS: dict[str, Callable[[Path, int], list[Measure]]] = {"openvino-genai": measure_openvino, "vllm": measure_vllm}
-
-
-def main() -> int:
-    options = arguments("what LoadGen and the harness cost an engine of tokens")
-    with tempfile.TemporaryDirectory() as folder:
-        parts = [part for name, part in PARTS.items() if options.only in name]
-        measures = [found for part in parts for found in part(Path(folder), options.rounds)]
-    return report("tokens", measures, as_json=options.json)
-
+PARTS = {"openvino-genai": measure_openvino, "vllm": measure_vllm}
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_parts("tokens", PARTS, __doc__))

@@ -9,82 +9,51 @@ progress, so that the server has the next one when an instance is free.
 from __future__ import annotations
 
 import sys
-import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 from harness.backends.triton.server import find_program
 from harness.contract import Benchmark
 from reconciler.rehearse.rehearsal_spec import generate
 from reconciler.rules.benchmark_facts import load_benchmark_facts
-from tests.benchmarks.children import build, offline_rate
-from tests.benchmarks.rounds import Measure, arguments, compare, report
+from tests.benchmarks.harness import RESNET, Case
+from tests.benchmarks.rounds import Measure, compare, run_parts
 
 MADE_BY = ("onnxruntime", "openvino")
 SECONDS = 5
 THREADS = 1
 
 
-class Case:
-    """A benchmark with its dataset and model; ``engine`` builds either kind of engine."""
+def measure(name: str, case: Case, batch: int, made_by: str, rounds: int) -> Measure:
+    plain, served = case.engine(made_by, batch), case.engine("triton", batch, made_by=made_by)
+    usual = {"batch_size": batch, "threads": THREADS}
 
-    def __init__(self, folder: Path, benchmark: Benchmark, batch: int, data: Path | None, model: Path | None) -> None:
-        self.folder, self.benchmark, self.batch = folder, benchmark, batch
-        self.dataset = build(folder, "Dataset", benchmark, source=str(data) if data else None)
-        inputs = {"dataset": str(self.dataset)}
-        self.model = build(folder, "Model", benchmark, source=str(model) if model else None, inputs=inputs)
+    def offline(count: int) -> float:
+        return case.offline(made_by, plain, count, streams=1, **usual)
 
-    def engine(self, backend: str, made_by: str) -> Path:
-        settings = {"batch_size": self.batch, **({"made_by": made_by} if backend == "triton" else {})}
-        inputs = {"model": str(self.model)}
-        return build(self.folder, "Engine", self.benchmark, backend=backend, settings=settings, inputs=inputs)
-
-    def offline(self, backend: str, engine: Path, count: int, instances: int) -> float:
-        """``instances``: of the server; without it, the number of streams."""
-        through = {"streams": 2 * instances, "instances": instances}
-        streams = through if backend == "triton" else {"streams": instances}
-        settings = {"batch_size": self.batch, "threads": THREADS, **streams}
-        own = {"benchmark": self.benchmark, "dataset": self.dataset, "engine": engine}
-        return offline_rate(self.folder, count, backend=backend, settings=settings, **own)
-
-
-def measure(name: str, case: Case, made_by: str, instances: int, rounds: int) -> Measure:
-    plain, served = case.engine(made_by, made_by), case.engine("triton", made_by)
-    count = max(8 * case.batch, round(case.offline(made_by, plain, 64 * case.batch, instances) * SECONDS))
+    count = max(8 * batch, round(offline(64 * batch) * SECONDS))
     pair = {
-        "bare": lambda: case.offline(made_by, plain, count, instances),
-        "harness": lambda: case.offline("triton", served, count, instances),
+        "bare": lambda: offline(count),
+        "harness": lambda: case.offline("triton", served, count, streams=2, instances=1, **usual),
     }
-    what = f"{name} Offline through Triton, {made_by}, {instances} instance{'s' if instances > 1 else ''}"
-    return compare(what, pair, rounds, 0.9)
+    return compare(f"{name} Offline through Triton, {made_by}, 1 instance", pair, rounds, 0.9)
 
 
-def make_resnet(folder: Path) -> Case:
-    return Case(folder, Benchmark(name="resnet50", path=str(Path(__file__).parent / "resnet50.py")), 8, None, None)
+def measure_resnet(folder: Path, rounds: int) -> list[Measure]:
+    case = Case(folder, RESNET)
+    return [measure("resnet", case, 8, made_by, rounds) for made_by in MADE_BY]
 
 
-def make_rehearsal(folder: Path) -> Case:
+def measure_rehearsal(folder: Path, rounds: int) -> list[Measure]:
     facts = load_benchmark_facts()["resnet50"]
     made = generate(folder, facts, size="small", seed=1, samples=0, moved=lambda *_: None)
-    return Case(folder, Benchmark(name="resnet50"), 4, folder / made.data, folder / made.model)
+    case = Case(folder, Benchmark(name="resnet50"), folder / made.data, folder / made.model)
+    return [measure("rehearsal", case, 4, made_by, rounds) for made_by in MADE_BY]
 
 
-CASES: dict[str, Callable[[Path], Case]] = {"resnet": make_resnet, "rehearsal": make_rehearsal}
-
-
-def main() -> int:
-    options = arguments(__doc__ or "")
-    if find_program("") is None:
-        print("there is no tritonserver: pip install --no-deps nvidia-pytriton")
-        return 1
-    with tempfile.TemporaryDirectory() as folder:
-        measures = []
-        for name, make in CASES.items():
-            if options.only in name:
-                case = make(Path(folder))
-                measures += [measure(name, case, made_by, 1, options.rounds) for made_by in MADE_BY]
-    return report("triton", measures, as_json=options.json)
+PARTS = {"resnet": measure_resnet, "rehearsal": measure_rehearsal}
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    if find_program("") is None:
+        sys.exit("there is no tritonserver: pip install --no-deps nvidia-pytriton")
+    sys.exit(run_parts("triton", PARTS, __doc__))

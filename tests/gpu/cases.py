@@ -49,7 +49,7 @@ class Shape:
 _IMAGE, _WINDOW, _LARGE = [3, 224, 224], [1, 128, 128, 128], [3, 800, 800]
 _HALF = {"precision": "fp16", "half_inputs": True}
 _INT8 = {"precision": "int8", "input_scale": "0.03125"}
-_CALLS = 2761 / 43  # windows of all volumes (tests.gpu.unet3d_volumes)
+_CALLS = 2761 / 43  # windows of all volumes of tests.gpu.unet3d_volumes
 SHAPES = {
     "resnet-fp16": Shape(
         "resnet.py",

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.benchmarks.unet3d import AT_ONCE, OUTPUTS, SIDE, STEP_THREADS, list_windows, loop
+from harness.benchmarks.unet3d import AT_ONCE, OUTPUTS, SIDE, STEP_THREADS, loop
 from harness.run.qsl import Ragged
 from tests.gpu.resnet import convert, save_samples
 from tests.gpu.unet3d import CALIBRATION, build_model, score
@@ -34,7 +34,6 @@ def list_volumes() -> list[tuple[int, int, int]]:
 
 
 VOLUMES = len(list_volumes())
-WINDOWS = sum(len(list(list_windows(shape))) for shape in list_volumes())
 
 
 def build_dataset(_source: Path | None, settings: Mapping[str, Any], output: Path, counter: Any) -> None:

@@ -84,21 +84,10 @@ class Ending:
             os._exit(status)
 
     def fail(self, error: BaseException) -> NoReturn:
-        known = explain(error)
+        known, seconds = explain(error), time.monotonic() - self._began
         _report(error, known)
-        self.finish(
-            Result(
-                done=False,
-                seconds=self.seconds,
-                problem=known.problem,
-                problem_class=known.problem_class,
-                fix=known.fix,
-            )
-        )
-
-    @property
-    def seconds(self) -> float:
-        return time.monotonic() - self._began
+        kind = known.problem_class
+        self.finish(Result(done=False, seconds=seconds, problem=known.problem, problem_class=kind, fix=known.fix))
 
 
 def _perform(verb: str, request_path: Path, ending: Ending) -> Result:

@@ -33,6 +33,14 @@ class BuiltInBenchmark(NamedTuple):
 
 _OPENCV = ("opencv-python-headless", "opencv-python", "opencv-contrib-python-headless", "opencv-contrib-python")
 _TEXTS = (("rouge-score",), ("tokenizers",))
+
+
+def _describe_language(
+    text: str, libraries: tuple[tuple[str, ...], ...] = _TEXTS, revision: int = 1
+) -> BuiltInBenchmark:
+    return BuiltInBenchmark("language.published", text, revision, libraries=libraries, extra="language")
+
+
 BENCHMARKS: dict[str, BuiltInBenchmark] = {
     "digits": BuiltInBenchmark(
         "digits",
@@ -76,40 +84,16 @@ BENCHMARKS: dict[str, BuiltInBenchmark] = {
         libraries=_TEXTS,
         extra="llm-cpu",
     ),
-    "gptj": BuiltInBenchmark(
-        "language.published", "news summarization: GPT-J on CNN/DailyMail", libraries=_TEXTS, extra="language"
+    "gptj": _describe_language("news summarization: GPT-J on CNN/DailyMail"),
+    "llama3_1_8b": _describe_language("news summarization: Llama 3.1 8B on CNN/DailyMail"),
+    "llama3_1_8b_edge": _describe_language("news summarization on edge systems: Llama 3.1 8B on CNN/DailyMail"),
+    "llama2_70b": _describe_language("question answering: Llama 2 70B on OpenOrca"),
+    "mixtral_8x7b": _describe_language(
+        "question answering, math and code: Mixtral 8x7B on OpenOrca, GSM8K and MBXP", revision=2
     ),
-    "llama3_1_8b": BuiltInBenchmark(
-        "language.published", "news summarization: Llama 3.1 8B on CNN/DailyMail", libraries=_TEXTS, extra="language"
-    ),
-    "llama3_1_8b_edge": BuiltInBenchmark(
-        "language.published",
-        "news summarization on edge systems: Llama 3.1 8B on CNN/DailyMail",
-        libraries=_TEXTS,
-        extra="language",
-    ),
-    "llama2_70b": BuiltInBenchmark(
-        "language.published", "question answering: Llama 2 70B on OpenOrca", libraries=_TEXTS, extra="language"
-    ),
-    "mixtral_8x7b": BuiltInBenchmark(
-        "language.published",
-        "question answering, math and code: Mixtral 8x7B on OpenOrca, GSM8K and MBXP",
-        revision=2,
-        libraries=_TEXTS,
-        extra="language",
-    ),
-    "llama3_1_405b": BuiltInBenchmark(
-        "language.published", "question answering on long texts: Llama 3.1 405B", libraries=_TEXTS, extra="language"
-    ),
-    "deepseek_r1": BuiltInBenchmark(
-        "language.published", "math, science and code: DeepSeek-R1", libraries=(("tokenizers",),), extra="language"
-    ),
-    "gpt_oss_120b": BuiltInBenchmark(
-        "language.published",
-        "math, science and code with long answers: GPT-OSS 120B",
-        libraries=(("tokenizers",),),
-        extra="language",
-    ),
+    "llama3_1_405b": _describe_language("question answering on long texts: Llama 3.1 405B"),
+    "deepseek_r1": _describe_language("math, science and code: DeepSeek-R1", libraries=_TEXTS[1:]),
+    "gpt_oss_120b": _describe_language("math, science and code with long answers: GPT-OSS 120B", libraries=_TEXTS[1:]),
     "qwen3_vl": BuiltInBenchmark(
         "qwen3_vl",
         "product classification: Qwen3-VL 235B on Shopify's product catalogue",

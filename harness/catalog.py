@@ -70,7 +70,6 @@ class BackendOptions:
 
 
 def list_options(*declared: type[BackendOptions]) -> dict[str, Option[Any]]:
-    """Return the options by name."""
     return {name: value for part in declared for name, value in vars(part).items() if isinstance(value, Option)}
 
 
@@ -84,10 +83,6 @@ class EngineSettings(BackendOptions):
 class CpuRunOptions(BackendOptions):
     threads = Option(0, "threads that compute one batch; 0 lets the backend decide")
     streams = Option(1, "batches in flight at once")
-
-
-class NullRunOptions(BackendOptions):
-    streams = CpuRunOptions.streams
 
 
 class CudaRunOptions(BackendOptions):
@@ -329,7 +324,7 @@ BACKENDS: dict[str, BackendFacts] = {
         builds_engine=False,
         precisions=("fp32",),
         module="harness.backends.null",
-        run=list_options(NullRunOptions),
+        run={"streams": CpuRunOptions.streams},
         synthetic=True,
     ),
     "onnxruntime": BackendFacts(

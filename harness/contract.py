@@ -19,6 +19,7 @@ import struct
 import time
 import types
 import typing
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -34,10 +35,6 @@ from harness.verbs.code_folder import is_below as is_below
 from harness.verbs.code_folder import is_output as is_output
 
 FORMAT = 1
-
-# --------------------------------------------------------------------------------------------------------------
-# Requests and results
-# --------------------------------------------------------------------------------------------------------------
 
 Scenario = Literal["SingleStream", "MultiStream", "Server", "Offline"]
 Mode = Literal["performance", "accuracy"]
@@ -373,8 +370,12 @@ class Fact:
     role: Role
 
 
-def as_evidence(values: dict[str, Any]) -> dict[str, Fact]:
+def as_evidence(values: Mapping[str, Any]) -> dict[str, Fact]:
     return {name: Fact(value=value, role="evidence") for name, value in values.items()}
+
+
+def as_notes(values: Mapping[str, Any]) -> dict[str, Fact]:
+    return {name: Fact(value=value, role="note") for name, value in values.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -475,7 +476,6 @@ class Counter:
 
     @property
     def done(self) -> int:
-        """Completed work of this stage."""
         return self._done
 
     def _write(self) -> None:

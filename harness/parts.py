@@ -56,8 +56,7 @@ class Slices(Protocol):
 def load_mig() -> Slices:
     """Load the part. Raises HarnessError if it was removed."""
     if "mig" not in PARTS:
-        raise HarnessError(
-            "this installation does not include mig", "missing", "remove slices, or install the complete project"
-        )
+        problem = "this installation does not include mig"
+        raise HarnessError(problem, "missing", "remove slices, or install the complete project")
     slices: Slices = import_module(f"{PARTS['mig']}.slices")
     return slices

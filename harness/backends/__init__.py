@@ -12,7 +12,7 @@ from __future__ import annotations
 import importlib
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -20,9 +20,12 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
-from harness.contract import BACKENDS, Counter, Fact, Scenario, show_install
+from harness.child.digests import hash_files
+from harness.contract import BACKENDS, Counter, Fact, Scenario, as_evidence, show_install
 from harness.errors import HarnessError
+from harness.machine.facts import find_distribution_version
 from harness.run.packing import Packing
+from harness.run.pool import BatchRoom, Pool
 from harness.run.qsl import Arrays, Rows, count_rows
 
 DESCRIPTION = "engine.json"
@@ -225,6 +228,7 @@ class Session(ABC):
     fits_by_size: bool = False
     surely_fit: int = 0
     warm_up_batches: int = 0
+    _room: BatchRoom | Pool[Any]  # limits the batches in flight
 
     @abstractmethod
     def place(self, samples: Arrays) -> None:
@@ -247,13 +251,13 @@ class Session(ABC):
     def submit(self, rows: Rows, token: Token) -> None:
         """Start a batch of at most ``batch_size`` rows. Waits while ``depth`` are in flight; one thread calls it."""
 
-    @abstractmethod
     def ready(self) -> None:
         """Wait until a submit would not wait. Called on the thread that submits."""
+        self._room.wait()
 
-    @abstractmethod
     def drain(self) -> None:
         """Wait until nothing is in flight."""
+        self._room.drain()
 
     @abstractmethod
     def close(self) -> None:
@@ -271,6 +275,16 @@ class Backend(Protocol):
 
     def load(self, plan: LoadPlan) -> Session:
         """Load the engine and its streams."""
+
+
+def find_backend_version(name: str) -> str:
+    """Return the version of the installed package of a backend; "" if there is none."""
+    return find_distribution_version(*BACKENDS[name].distributions)
+
+
+def collect_library_facts(version: str, folder: Path, files: Iterable[Path], **more: str) -> dict[str, Fact]:
+    """Identify a library by its version and the content of its ``files`` in ``folder``."""
+    return as_evidence({"backend.version": version, "backend.digest": hash_files(folder, files), **more})
 
 
 def load_backend(name: str) -> Backend:

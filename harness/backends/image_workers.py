@@ -90,12 +90,6 @@ class ImageSession(Session):
     def submit(self, rows: Rows, token: Token) -> None:
         self._ask(rows, partial(self._plan.completed, token), partial(self._plan.failed, token))
 
-    def ready(self) -> None:
-        self._room.wait()
-
-    def drain(self) -> None:
-        self._room.drain()
-
     def close(self) -> None:
         for _ in self._threads:
             self._work.put(None)

@@ -7,18 +7,25 @@ session has only one thread pool, for which its batches would compete.
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import onnxruntime as ort
 
-from harness.backends import BackendEngine, BuildPlan, LoadPlan, Outputs, Tensor
+from harness.backends import (
+    BackendEngine,
+    BuildPlan,
+    LoadPlan,
+    Outputs,
+    Tensor,
+    collect_library_facts,
+    find_backend_version,
+)
 from harness.backends.streams import StreamSession
 from harness.catalog import OnnxruntimeEngineOptions
-from harness.child.digests import hash_files
-from harness.contract import BACKENDS, Fact, as_evidence
+from harness.contract import Fact
 from harness.errors import HarnessError
-from harness.machine.facts import find_distribution_version
 from harness.machine.numa import pin_temporarily
 from harness.run.qsl import Rows, count_rows
 
@@ -41,12 +48,12 @@ _DTYPES = {
     "tensor(int64)": "int64",
     "tensor(bool)": "bool",
 }
+_find_version = partial(find_backend_version, "onnxruntime")
 
 
 def facts() -> dict[str, Fact]:
     libraries = Path(ort.__file__).parent / "capi"
-    digest = hash_files(libraries, libraries.glob("*.so*"))
-    return as_evidence({"backend.version": _find_version(), "backend.digest": digest})
+    return collect_library_facts(_find_version(), libraries, libraries.glob("*.so*"))
 
 
 def build(plan: BuildPlan) -> BackendEngine:
@@ -120,9 +127,8 @@ def _open(path: Path, options: Any) -> Any:
         return ort.InferenceSession(str(path), options, providers=_PROVIDERS)
     except Exception as error:  # its exceptions share no base class
         fix = "check the model with onnx.checker; unsupported operators may need another opset or backend"
-        raise HarnessError(
-            f"ONNX Runtime {_find_version()} cannot load {path.name}: {error}", "backend", fix
-        ) from error
+        problem = f"ONNX Runtime {_find_version()} cannot load {path.name}: {error}"
+        raise HarnessError(problem, "backend", fix) from error
 
 
 def _describe_tensors(nodes: Any) -> tuple[Tensor, ...]:
@@ -130,7 +136,3 @@ def _describe_tensors(nodes: Any) -> tuple[Tensor, ...]:
         Tensor(node.name, tuple(size if isinstance(size, int) else -1 for size in node.shape[1:]), _DTYPES[node.type])
         for node in nodes
     )
-
-
-def _find_version() -> str:
-    return find_distribution_version(*BACKENDS["onnxruntime"].distributions)

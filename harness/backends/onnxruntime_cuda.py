@@ -14,15 +14,13 @@ from typing import Any
 import numpy as np
 import onnxruntime as ort
 
-from harness.backends import BackendEngine, BuildPlan, LoadPlan, Tensor
+from harness.backends import BackendEngine, BuildPlan, LoadPlan, Tensor, collect_library_facts, find_backend_version
 from harness.catalog import OnnxruntimeCudaEngineOptions, OnnxruntimeCudaRunOptions
-from harness.child.digests import hash_files
-from harness.contract import BACKENDS, Fact, as_evidence, show_install
+from harness.contract import Fact, show_install
 from harness.cuda.driver import Device, DeviceMemory, DeviceMemoryError, Stream
 from harness.cuda.nvml import collect_device_evidence
 from harness.cuda.pipeline import CudaSession
 from harness.errors import HarnessError
-from harness.machine.facts import find_distribution_version
 from harness.quantization.floats import list_tensors, save_typed
 
 NAME = "onnxruntime-cuda"
@@ -32,12 +30,12 @@ _FREE = -1
 _TRACED = 2  # runs until its memory is allocated, which is not possible during graph capture
 
 Shape = tuple[int, ...]
+_find_version = partial(find_backend_version, NAME)
 
 
 def facts() -> dict[str, Fact]:
     libraries = Path(ort.__file__).parent / "capi"
-    values = {"backend.version": _find_version(), "backend.digest": hash_files(libraries, libraries.glob("*.so*"))}
-    return as_evidence(values) | collect_device_evidence()
+    return collect_library_facts(_find_version(), libraries, libraries.glob("*.so*")) | collect_device_evidence()
 
 
 def build(plan: BuildPlan) -> BackendEngine:
@@ -101,7 +99,6 @@ class LoadedModel:
         return BoundModel(partial(self._find_session, int(stream)), self._device.index, taken, given, warm_up)
 
     def _find_session(self, stream: int, size: int) -> Any:
-        """Return the session that computes batches of ``size`` on ``stream``."""
         key = stream, size if self.capturable else 0
         if key not in self._sessions:
             self._sessions[key] = self._load(stream)
@@ -186,7 +183,3 @@ def _fill_shape(shape: Shape, sample: Shape) -> Shape:
     return tuple(
         sample[axis] if size == _FREE and axis < len(sample) else max(size, 1) for axis, size in enumerate(shape)
     )
-
-
-def _find_version() -> str:
-    return find_distribution_version(*BACKENDS[NAME].distributions)

@@ -6,46 +6,61 @@ Streams are the requests of an asynchronous queue. Completions are called on Ope
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import openvino as ov
 
-from harness.backends import BackendEngine, BuildPlan, LoadPlan, Outputs, Session, Tensor, Token, match_samples
+from harness.backends import (
+    BackendEngine,
+    BuildPlan,
+    LoadPlan,
+    Outputs,
+    Session,
+    Tensor,
+    Token,
+    collect_library_facts,
+    find_backend_version,
+    match_samples,
+)
 from harness.backends.streams import Staging
 from harness.catalog import OpenvinoEngineOptions
-from harness.child.digests import hash_files
-from harness.contract import Fact, as_evidence
+from harness.contract import Fact
 from harness.errors import HarnessError
-from harness.machine.facts import find_distribution_version
 from harness.run.qsl import Arrays, Rows, count_rows
 
 ENGINE_FILE = "model.blob"
 _DEVICE = "CPU"
 _PRECISIONS = {"fp32": "f32", "bf16": "bf16", "fp16": "f16"}
+_find_version = partial(find_backend_version, "openvino")
 
 
 def facts() -> dict[str, Fact]:
     libraries = Path(ov.__file__).parent / "libs"
     used = [*libraries.glob("libopenvino.so*"), *libraries.glob("libopenvino_intel_cpu_plugin.so*")]
-    return as_evidence({"backend.version": _find_version(), "backend.digest": hash_files(libraries, used)})
+    return collect_library_facts(_find_version(), libraries, used)
 
 
 def build(plan: BuildPlan) -> BackendEngine:
     """Compile for this processor. "bounded" computes any batch up to batch_size, "fixed" pads partial ones."""
-    fixed = OpenvinoEngineOptions(plan.options).shape == "fixed" or plan.batch_size == 1
+    options = OpenvinoEngineOptions(plan.options)
+    fixed = options.shape == "fixed" or plan.batch_size == 1
+    properties = {
+        "INFERENCE_PRECISION_HINT": _PRECISIONS[plan.precision],
+        "PERFORMANCE_HINT": options.performance_hint.upper(),
+    }
     try:
         model = ov.Core().read_model(plan.model)
         first = ov.Dimension(plan.batch_size) if fixed else ov.Dimension(1, plan.batch_size)
         shapes = {port: ov.PartialShape([first, *list(port.partial_shape)[1:]]) for port in model.inputs}
         model.reshape(shapes)
-        compiled = ov.Core().compile_model(model, _DEVICE, _build_properties(plan))
+        compiled = ov.Core().compile_model(model, _DEVICE, properties)
         content = compiled.export_model()
     except RuntimeError as error:
         fix = "check the model with onnx.checker; unsupported operators may need another opset or backend"
-        raise HarnessError(
-            f"OpenVINO {_find_version()} cannot build {plan.model.name}: {error}", "backend", fix
-        ) from error
+        problem = f"OpenVINO {_find_version()} cannot build {plan.model.name}: {error}"
+        raise HarnessError(problem, "backend", fix) from error
     (plan.output / ENGINE_FILE).write_bytes(content.getvalue())
     inputs, outputs = _describe_tensors(compiled.inputs), _describe_tensors(compiled.outputs)
     sizes = (plan.batch_size,) if fixed else ()
@@ -135,13 +150,6 @@ class OpenVinoSession(Session):
             self._plan.completed(token, outputs)
 
 
-def _build_properties(plan: BuildPlan) -> dict[str, Any]:
-    return {
-        "INFERENCE_PRECISION_HINT": _PRECISIONS[plan.precision],
-        "PERFORMANCE_HINT": OpenvinoEngineOptions(plan.options).performance_hint.upper(),
-    }
-
-
 def _import(path: Path, properties: dict[str, Any]) -> Any:
     try:
         compiled = ov.Core().import_model(path.read_bytes(), _DEVICE, properties)
@@ -164,7 +172,3 @@ def _describe_tensors(ports: Any) -> tuple[Tensor, ...]:
         )
         for port in ports
     )
-
-
-def _find_version() -> str:
-    return find_distribution_version("openvino")

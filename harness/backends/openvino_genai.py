@@ -18,11 +18,10 @@ import numpy as np
 import openvino as ov
 import openvino_genai as genai
 
+from harness.backends import collect_library_facts, find_backend_version
 from harness.catalog import OpenvinoGenaiRunOptions
-from harness.child.digests import hash_files
-from harness.contract import Fact, as_evidence
+from harness.contract import Fact
 from harness.errors import HarnessError
-from harness.machine.facts import find_distribution_version
 from harness.run.tokens import GenerationPlan, Sampling, Spoken, StopSequence
 
 MODEL, ENCODER = "openvino_model.xml", "openvino_encoder_model.xml"  # for text, and for speech
@@ -32,13 +31,8 @@ _ALL = 2**31 - 1  # tokens
 
 def facts() -> dict[str, Fact]:
     folder = Path(genai.__file__).parent
-    return as_evidence(
-        {
-            "backend.version": find_distribution_version("openvino-genai"),
-            "backend.digest": hash_files(folder, folder.glob("*.so*")),
-            "openvino.version": find_distribution_version("openvino"),
-        }
-    )
+    more = {"openvino.version": find_backend_version("openvino")}
+    return collect_library_facts(find_backend_version("openvino-genai"), folder, folder.glob("*.so*"), **more)
 
 
 def load(plan: GenerationPlan) -> Pipeline | Transcriber:
@@ -253,7 +247,6 @@ def describe_properties(device: str, plan: GenerationPlan) -> dict[str, Any]:
 
 
 def make_config(config: Any, sampling: Sampling) -> Any:
-    """Return the model's configuration with this run's sampling."""
     config.max_new_tokens, config.min_new_tokens = sampling.max_new_tokens or _ALL, sampling.min_new_tokens
     config.do_sample = sampling.temperature > 0
     if config.do_sample:

@@ -7,7 +7,7 @@ from abc import abstractmethod
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from queue import SimpleQueue
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -18,13 +18,6 @@ from harness.run.pool import BatchRoom, start_streams
 from harness.run.qsl import Arrays, Rows, count_rows, gather, split_rows
 
 _AHEAD = 1024  # maximum number of an Offline query's batches waiting for a stream
-
-
-class Batches(Protocol):
-    """Assembles batches, one at a time."""
-
-    def batch(self, rows: Rows) -> list[np.ndarray]:
-        """Return a batch's arrays in the order of the engine's inputs."""
 
 
 class StreamSession(Session):
@@ -46,12 +39,14 @@ class StreamSession(Session):
             "precision": engine.precision,
             **({"numa_nodes": [place.node for place in self._places]} if self._places[0].node >= 0 else {}),
         }
-        self._staging: list[Batches] = []
+        self._staging: list[Staging | CollatedBatches] = []
         self._work: SimpleQueue[tuple[Rows, Token] | None] = SimpleQueue()
         depth = plan.depth // plan.streams * self._workers
         # Queue of row numbers. If a query has all samples, a submitting thread that ran for each batch would only take
         # time from the computing cores.
-        self._room = BatchRoom(_AHEAD, _AHEAD // 2) if plan.scenario == "Offline" else BatchRoom(depth, depth - 1)
+        self._room: BatchRoom = (
+            BatchRoom(_AHEAD, _AHEAD // 2) if plan.scenario == "Offline" else BatchRoom(depth, depth - 1)
+        )
         self._threads: list[threading.Thread] = []
         self._broken: Exception | None = None  # why a thread cannot compute
 
@@ -84,12 +79,6 @@ class StreamSession(Session):
             raise self._broken
         self._room.take()
         self._work.put((rows, token))
-
-    def ready(self) -> None:
-        self._room.wait()
-
-    def drain(self) -> None:
-        self._room.drain()
 
     def close(self) -> None:
         for _ in self._threads:

@@ -60,7 +60,7 @@ class BenchmarkCode:
 
     def build_dataset(self, source: Path | None, settings: Settings, output: Path, counter: Counter, /) -> None:
         """Write ``samples.npy`` (samples along the first axis), ``labels.npy`` and any other files of the benchmark to
-        the folder ``output``."""
+        the folder ``output``. ``settings``: those that its benchmark.yaml lists."""
         raise NotImplementedError
 
     def build_model(

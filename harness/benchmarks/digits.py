@@ -110,8 +110,7 @@ def shift_images(images: Floats, rng: np.random.Generator) -> Floats:
     padded = np.pad(images, ((0, 0), (0, 0), (1, 1), (1, 1)), constant_values=-1.0)
     down, right = rng.integers(0, 3, (2, len(images)))
     windows = np.lib.stride_tricks.sliding_window_view(padded, (SIDE, SIDE), axis=(2, 3))
-    moved: Floats = windows[np.arange(len(images)), :, down, right]
-    return moved
+    return windows[np.arange(len(images)), :, down, right]
 
 
 def cut_patches(images: Floats) -> Floats:

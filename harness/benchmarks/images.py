@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import cv2
 import numpy as np
@@ -17,9 +17,11 @@ from harness.benchmarks.sources import FileRule, choose_dtype, count_threads
 from harness.contract import Counter
 from harness.errors import HarnessError
 
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 Preprocess = Callable[[Path], NDArray[np.float32]]
 _MOST_PIXELS = 1 << 27  # maximum pixels of an image; those of the datasets have a few million
-_AHEAD = 8  # images decoded but not yet written, for each thread
+_AHEAD = 8  # items read but not yet written, for each thread
 
 
 def make_jpeg_rule(name: str) -> FileRule:
@@ -75,7 +77,7 @@ def prepare_images(
                 continue
             array = np.lib.format.open_memmap(output / target, mode="w+", dtype=dtype, shape=(len(chosen), *shape))
             paths = [source / name for name in chosen]
-            for position, image in enumerate(_preprocess_all(paths, preprocess, threads)):
+            for position, image in enumerate(map_ahead(preprocess, paths, threads)):
                 array[position] = image
                 counter.bump(1)
             array.flush()
@@ -83,11 +85,11 @@ def prepare_images(
         cv2.setNumThreads(own)
 
 
-def _preprocess_all(paths: Sequence[Path], preprocess: Preprocess, threads: int) -> Iterator[NDArray[np.float32]]:
-    """Preprocess in order. OpenCV releases the interpreter lock while it decodes and resizes."""
+def map_ahead(function: Callable[[Item], Result], items: Sequence[Item], threads: int) -> Iterator[Result]:
+    """Map in order, only a few items ahead. Reading, decoding and resizing release the interpreter lock."""
     with ThreadPoolExecutor(threads) as pool:
-        for first in range(0, len(paths), threads * _AHEAD):
-            yield from pool.map(preprocess, paths[first : first + threads * _AHEAD])
+        for first in range(0, len(items), threads * _AHEAD):
+            yield from pool.map(function, items[first : first + threads * _AHEAD])
 
 
 def draw_image(rng: np.random.Generator, height: int, width: int) -> NDArray[np.uint8]:

@@ -75,8 +75,7 @@ def map_npy(path: Path, dtypes: Sequence[str], width: int, fix: str, *, offset: 
         raise HarnessError(f"{shown} has no rows", "input", fix)
     if not name and start + prod(shape) * found.itemsize < path.stat().st_size:
         raise HarnessError(f"{shown} is longer than its header states", "input", fix)
-    array: np.ndarray = np.memmap(path, found, "r", start, shape, "F" if columns_first else "C").view(np.ndarray)
-    return array
+    return np.memmap(path, found, "r", start, shape, "F" if columns_first else "C").view(np.ndarray)
 
 
 def map_bare(path: Path, dtype: str, width: int, fix: str) -> np.ndarray:

@@ -22,7 +22,7 @@ from tokenizers.pre_tokenizers import ByteLevel, Digits, Sequence
 
 from harness.benchmarks import TokenBenchmark
 from harness.benchmarks.accuracy import AnswerLog, write_scores
-from harness.benchmarks.language.paragraphs import read_passages
+from harness.benchmarks.language.paragraphs import read_paragraphs
 from harness.benchmarks.language.prompt_sets import TOKENIZER, load_prompts, write_prompts
 from harness.benchmarks.language.scoring import read_answers, score_texts
 from harness.child.digests import hash_file
@@ -45,11 +45,12 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
     ``settings``: seed (for the choice of paragraphs and of where prompts end).
     """
     seed = int(settings.get("seed", 1))
-    passages = read_passages(seed=seed, held_out=PROMPTS, shortest=_CHARACTERS)
+    long = [text for text in read_paragraphs() if len(text) >= _CHARACTERS]
+    drawn = np.sort(np.random.default_rng(seed).permutation(len(long))[:PROMPTS]).tolist()
     tokenizer = read_tokenizer(_find_weights(source))
     rng = np.random.default_rng(seed)
     prompts, targets = [], []
-    for text in passages.held_out:
+    for text in (long[number] for number in drawn):
         tokens, cut = tokenizer.encode(text).ids, int(rng.integers(_SHORTEST, _LONGEST + 1))
         prompts.append(tokens[:cut])
         targets.append(tokenizer.decode(tokens[cut : cut + ANSWER]))

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 from harness.errors import HarnessError
 
@@ -84,8 +84,6 @@ def read_json(path: Path, fix: str) -> Any:
         raise HarnessError(f"{path} is truncated or not JSON: {error}", "input", fix) from error
 
 
-# Check a dataset's entire folder before the first sample is prepared.
-#
 # A benchmark lists its files; everything that is missing, empty, truncated, of another kind or size, has another
 # digest, or is not listed is reported at once, by name and with the fix. Digests come from the list, or from a file
 # like those that `sha256sum` writes, which many people store with their data.
@@ -93,13 +91,8 @@ def read_json(path: Path, fix: str) -> Any:
 SUMS = {"SHA256SUMS": "sha256", "sha256sums.txt": "sha256", "MD5SUMS": "md5", "md5sums.txt": "md5"}
 
 
-class FileProblem(NamedTuple):
-    """Problem with a file, worded for one file and for several."""
-
-    one: str
-    several: str
-
-
+FileProblem = tuple[str, str]
+"""Problem with a file, worded for one file and for several."""
 _LISTED = 5  # names in a message
 _LOCAL_HEADER = 30  # bytes of a zip member's own header, before its name
 _TAIL = 4096  # some programs write a few bytes after the end of their format
@@ -108,8 +101,8 @@ _SUM = re.compile(r"([0-9a-fA-F]{32,64}) [ *](.+)")
 # Names of duplicates made by browsers, file managers and wget, and of incomplete files.
 _COPY = re.compile(r"(.+?) ?(?:\((?:\d+|copy)\)| - Copy)((?:\.[^.]+)*)", re.DOTALL)
 _PIECE = re.compile(r"(.+)\.(?:\d+|aria2|crdownload|download|part|partial|tmp)", re.DOTALL)
-_DIGEST = FileProblem("has the wrong digest", "have the wrong digest")
-_EXTRA = FileProblem("belongs to nothing", "belong to nothing")
+_DIGEST = ("has the wrong digest", "have the wrong digest")
+_EXTRA = ("belongs to nothing", "belong to nothing")
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,9 +177,9 @@ def find_stored(stream: IO[bytes], header: int) -> int:
 def _describe(problems: Mapping[FileProblem, Sequence[str]], total: int) -> str:
     files = "1 file" if total == 1 else f"{total} files"
     return f"of {files} " + "; ".join(
-        f"{len(names)} {problem.one if len(names) == 1 else problem.several}: "
+        f"{len(names)} {one if len(names) == 1 else several}: "
         f"{', '.join(names[:_LISTED])}{', …' if len(names) > _LISTED else ''}"
-        for problem, names in problems.items()
+        for (one, several), names in problems.items()
     )
 
 
@@ -248,25 +241,22 @@ def _find_problem(folder: Path, rule: FileRule, sums: Mapping[str, str]) -> File
     except FileNotFoundError:
         return _make_problem("missing")
     except OSError as error:
-        return FileProblem(*(f"cannot be read ({error.strerror})",) * 2)
+        return (f"cannot be read ({error.strerror})",) * 2
     if not size:
         return _make_problem("empty")
     if start != rule.start:
-        return (
-            _make_problem("of another format")
-            if rule.kind == "file"
-            else FileProblem(f"is no {rule.kind}", f"are not {rule.kind}s")
-        )
+        other = (f"is no {rule.kind}", f"are not {rule.kind}s")
+        return _make_problem("of another format") if rule.kind == "file" else other
     if rule.end not in tail or (rule.size and size < rule.size):
         return _make_problem("truncated")
     if rule.size and size > rule.size:
-        return FileProblem("is too long", "are too long")
+        return _make_problem("too long")
     digest = rule.digest or sums.get(rule.name, "")
     return _DIGEST if digest and hash_like(path, digest) != digest else None
 
 
 def _make_problem(state: str) -> FileProblem:
-    return FileProblem(f"is {state}", f"are {state}")
+    return f"is {state}", f"are {state}"
 
 
 def hash_like(path: Path, digest: str) -> str:

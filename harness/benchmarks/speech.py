@@ -91,10 +91,17 @@ def read_waveform(path: Path, samples: int, fix: str) -> np.ndarray:
     return waveform
 
 
-def write_waveforms(
-    files: Sequence[Path], sizes: Sequence[int], output: Path, pool: ThreadPoolExecutor, counter: Counter, fix: str
+def write_utterances(
+    files: Sequence[Path],
+    sizes: Sequence[int],
+    transcripts: Sequence[str],
+    output: Path,
+    pool: ThreadPoolExecutor,
+    counter: Counter,
+    fix: str,
 ) -> None:
-    """Write samples.npy float32 in -1..1, all waveforms one after the other; bounds.npy, their starts."""
+    """Write samples.npy float32 in -1..1, all waveforms one after the other; bounds.npy, their starts;
+    transcripts.json."""
     bounds = np.cumsum([0, *sizes], dtype=np.int64)
     counter.stage("building", len(files))
     samples = npy.open_memmap(output / _SAMPLES, "w+", np.dtype("float32"), (int(bounds[-1]),))
@@ -106,16 +113,13 @@ def write_waveforms(
     list(pool.map(copy, range(len(files))))
     samples.flush()
     np.save(output / _BOUNDS, bounds)
+    (output / _TRANSCRIPTS).write_text(json.dumps(transcripts), encoding="ascii")
 
 
 def load_waveforms(dataset: Path) -> Ragged:
     """Load the waveforms, as views of a memory map."""
     whole = np.load(dataset / _SAMPLES, mmap_mode="r")
     return Ragged(Consecutive(whole, np.load(dataset / _BOUNDS)))
-
-
-def write_transcripts(output: Path, transcripts: Sequence[str]) -> None:
-    (output / _TRANSCRIPTS).write_text(json.dumps(transcripts), encoding="ascii")
 
 
 def load_transcripts(dataset: Path) -> Sequence[str]:
@@ -131,37 +135,6 @@ def read_letters(data: bytes, letters: str) -> str:
     return "".join(letters[number] for number in numbers.tolist())
 
 
-def score_words(
-    log: AnswerLog,
-    dataset: Path,
-    output: Path,
-    letters: str,
-    normalize: Callable[[str], str] = str,
-    count: Callable[[Sequence[str], Sequence[str]], int] | None = None,
-) -> dict[str, float]:
-    """Return wer and accuracy, in percent, over the answered utterances. ``count``: the function that counts the wrong
-    words of an answer; default: ``count_edits``."""
-    transcripts = load_transcripts(dataset)
-    wrong = said = 0
-    for index, data in zip(log.indices, log.data, strict=True):
-        words = normalize(transcripts[int(index)]).split()
-        wrong += (count or count_edits)(normalize(read_letters(data, letters)).split(), words)
-        said += len(words)
-    return write_word_error_rate(wrong, said, output)
-
-
-def write_word_error_rate(wrong: int, said: int, output: Path) -> dict[str, float]:
-    """Write wer and accuracy, in percent of all words, in the official scripts' format; accuracy is below 0 if more
-    words are wrong than were spoken."""
-    if not said:
-        raise HarnessError("the answered utterances contain no words", "input", "score more samples")
-    rate = wrong / said
-    metrics = {"wer": rate * 100, "accuracy": (1 - rate) * 100}
-    text = f"Word Error Rate: {metrics['wer']}%, accuracy={metrics['accuracy']}%\n"
-    (output / "accuracy.txt").write_text(text, encoding="ascii")
-    return metrics
-
-
 def count_edits(ours: Sequence[str], theirs: Sequence[str]) -> int:
     """Count the words that must be inserted, deleted or replaced (Levenshtein)."""
     line = list(range(len(theirs) + 1))
@@ -172,6 +145,31 @@ def count_edits(ours: Sequence[str], theirs: Sequence[str]) -> int:
             diagonal = line[column]
             line[column] = min(replaced, diagonal + 1, line[column - 1] + 1)
     return line[-1]
+
+
+def score_words(
+    log: AnswerLog,
+    dataset: Path,
+    output: Path,
+    letters: str,
+    normalize: Callable[[str], str] = str,
+    count: Callable[[Sequence[str], Sequence[str]], int] = count_edits,
+) -> dict[str, float]:
+    """Write wer and accuracy, in percent of all words of the answered utterances, in the official scripts' format;
+    accuracy is below 0 if more words are wrong than were spoken. ``count``: counts the wrong words of an answer."""
+    transcripts = load_transcripts(dataset)
+    wrong = said = 0
+    for index, data in zip(log.indices, log.data, strict=True):
+        words = normalize(transcripts[int(index)]).split()
+        wrong += count(normalize(read_letters(data, letters)).split(), words)
+        said += len(words)
+    if not said:
+        raise HarnessError("the answered utterances contain no words", "input", "score more samples")
+    rate = wrong / said
+    metrics = {"wer": rate * 100, "accuracy": (1 - rate) * 100}
+    text = f"Word Error Rate: {metrics['wer']}%, accuracy={metrics['accuracy']}%\n"
+    (output / "accuracy.txt").write_text(text, encoding="ascii")
+    return metrics
 
 
 def draw_sound(rng: np.random.Generator) -> NDArray[np.float32]:
@@ -195,8 +193,7 @@ def weigh_mels(length: int, count: int) -> NDArray[np.float32]:
     rising = (frequencies[:, None] - edges[:-2]) / np.diff(edges)[:-1]
     falling = (edges[2:] - frequencies[:, None]) / np.diff(edges)[1:]
     area = 2 / (edges[2:] - edges[:-2])
-    weights: NDArray[np.float32] = (np.maximum(0, np.minimum(rising, falling)) * area).astype(np.float32)
-    return weights
+    return (np.maximum(0, np.minimum(rising, falling)) * area).astype(np.float32)
 
 
 _LINEAR, _BREAK = 200 / 3, 1000.0  # Hz per mel in the linear part, and the frequency in Hz where that ends

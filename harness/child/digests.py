@@ -34,7 +34,6 @@ def _hash_named(files: Iterable[tuple[str, Path | str]]) -> str:
 
 
 def hash_folder(folder: Path) -> str:
-    """Return the sha256 over every file below a folder."""
     return hash_files(folder, (path for path in folder.rglob("*") if path.is_file()))
 
 

@@ -177,7 +177,10 @@ def _run(command: Command, control: int, printed: int, aside: int) -> str:
         stderr=aside if command.apart else subprocess.STDOUT,
         start_new_session=True,
     )
-    _write_input(process, command.stdin or b"")
+    if process.stdin is not None:
+        with contextlib.suppress(BrokenPipeError):  # the command has ended, and will not read it
+            process.stdin.write(command.stdin or b"")  # less than a pipe's capacity
+            process.stdin.flush()
     give_up = time.monotonic() + command.timeout if command.timeout else float("inf")
     asked = timed_out = False
     while process.poll() is None:
@@ -188,33 +191,20 @@ def _run(command: Command, control: int, printed: int, aside: int) -> str:
         if late and asked:
             break
         if (stop or late) and not asked:
-            _request_end(process, command.stop_signal)
+            if process.stdin is None:
+                _kill_group(process.pid, command.stop_signal)
+            else:  # a command with an input ends with it
+                _close_input(process)
             asked, timed_out, give_up = True, late, time.monotonic() + command.stop_grace
     _let_end(process, command.grace)
     _kill_group(process.pid, signal.SIGKILL)
     return f"{process.wait()} {'timeout' if timed_out else ''}".strip()
 
 
-def _request_end(process: subprocess.Popen[bytes], number: int) -> None:
-    """Request the end: by ending the input of a command that has one, by a signal for any other."""
-    if process.stdin is None:
-        _kill_group(process.pid, number)
-    else:
-        _close_input(process)
-
-
 def _close_input(process: subprocess.Popen[bytes]) -> None:
     if process.stdin is not None:
         with contextlib.suppress(OSError):
             process.stdin.close()
-
-
-def _write_input(process: subprocess.Popen[bytes], data: bytes) -> None:
-    """Write less than a pipe's capacity. A command that has already ended will not read it."""
-    if process.stdin is not None:
-        with contextlib.suppress(BrokenPipeError):
-            process.stdin.write(data)
-            process.stdin.flush()
 
 
 def _let_end(process: subprocess.Popen[bytes], grace: float) -> None:

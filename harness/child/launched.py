@@ -12,9 +12,10 @@ import signal
 import sys
 import threading
 
+from harness.child.orphan import ORPHANED
+
 LAUNCHED, PASS = "RECONCILE_LAUNCHED", "RECONCILE_PASS"  # the second variable identifies the pass of a process
 _PATIENCE = 10.0  # seconds that a launcher has to forward a line, if it forwards standard input
-ORPHANED = 70
 
 # Variables of Slurm, Open MPI, MPICH and PMIx with a process's rank among all, and on its node.
 _RANKS = ("SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "RANK")

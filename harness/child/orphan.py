@@ -12,7 +12,7 @@ from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
-_ORPHANED = 70
+ORPHANED = 70  # exit status
 
 
 def die_with_parent() -> None:
@@ -29,7 +29,7 @@ def die_with_parent() -> None:
     _control_process(_PR_SET_PDEATHSIG, signal.SIGKILL)
     parent = os.environ.get("RECONCILE_PARENT", "")
     if parent.isdigit() and os.getppid() != int(parent):
-        os._exit(_ORPHANED)
+        os._exit(ORPHANED)
 
 
 def adopt_orphans() -> None:
@@ -54,7 +54,7 @@ def keep_descriptors() -> None:
 def _wait_for_end_of_input() -> None:
     while os.read(0, 4096):
         pass
-    os._exit(_ORPHANED)
+    os._exit(ORPHANED)
 
 
 if __name__ == "__main__":  # runs a program that ends with its parent

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from harness.cuda.driver import CudaError, DeviceMemoryError
 from harness.errors import HarnessError
 
@@ -37,6 +40,14 @@ def explain_cuda_error(error: CudaError, device: str) -> HarnessError:
     if error.name in _SOFTWARE:
         return HarnessError(f"{device}: {_SOFTWARE[error.name]} ({error})", "backend", _SOFTWARE_FIX)
     return HarnessError(f"{device}: {error}", "backend", "see the traceback in the log of this run")
+
+
+@contextmanager
+def explain_errors(device: str) -> Iterator[None]:
+    try:
+        yield
+    except CudaError as error:
+        raise explain_cuda_error(error, device) from error
 
 
 def explain_out_of_memory(device: str, batch_size: int, wanted: int, free: int, detail: str) -> HarnessError:

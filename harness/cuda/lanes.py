@@ -99,7 +99,6 @@ class Lane:
         return self._arrays
 
     def prepare(self, *, graphs: bool) -> None:
-        """Prepare the work of every allowed size."""
         for size in self._shapes.allowed:
             enqueue = self._direct[size] = self._compute.prepare(size)
             enqueue()
@@ -263,7 +262,7 @@ class Gather:
 
     def __init__(self, device: Device, to: int, source: int, rows: int, row_bytes: int) -> None:
         width = next(width for width in _WIDTHS if not (row_bytes % width or to % width or source % width))
-        self._kernel = load_gather(device, width)
+        self._kernel = device.load_kernel(_read_image(), f"gather{width}")  # moves words of ``width`` bytes
         self._units = row_bytes // width
         self._count = ctypes.c_int(0)
         values: list[Any] = [
@@ -287,11 +286,6 @@ def choose_grid(units: int, count: int, blocks: int) -> tuple[int, tuple[int, in
     rows = min(count, room)
     per_row = max(1, min(room // rows, -(-units // (threads * _IN_FLIGHT))))
     return threads, (per_row, rows)
-
-
-def load_gather(device: Device, width: int) -> Any:
-    """Return the kernel that moves words of ``width`` bytes."""
-    return device.load_kernel(_read_image(), f"gather{width}")
 
 
 # The computed batch sizes, to which batches are padded.

@@ -65,7 +65,8 @@ class Gpus:
             for name in _REASONS:
                 reasons = self._ask(name, handle)
                 if reasons is not None:
-                    self._count_throttles(int(reasons))
+                    for reason in (reason for reason, bit in _THROTTLES.items() if int(reasons) & bit):
+                        self._throttled[reason] = self._throttled.get(reason, 0) + 1
                     break
 
     def look_for_faults(self) -> list[int]:
@@ -106,11 +107,6 @@ class Gpus:
     def list_flags(self) -> dict[str, int]:
         """Return reasons to flag a run, as fact → number of readings with it."""
         return {f"gpu.throttled.{name}": self._throttled[name] for name in _FLAGGED if name in self._throttled}
-
-    def _count_throttles(self, reasons: int) -> None:
-        for name, bit in _THROTTLES.items():
-            if reasons & bit:
-                self._throttled[name] = self._throttled.get(name, 0) + 1
 
     def _read_joules(self) -> list[float | None]:
         return [self._ask("nvmlDeviceGetTotalEnergyConsumption", handle, scale=1e-3) for handle in self._handles]

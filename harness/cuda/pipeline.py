@@ -16,7 +16,7 @@ import numpy as np
 from harness.backends import LoadPlan, Outputs, Session, Token, match_samples
 from harness.catalog import CudaRunOptions
 from harness.cuda.driver import CudaError, Device, DeviceMemoryError, count_devices
-from harness.cuda.faults import explain_cuda_error, explain_out_of_memory, explain_too_many_samples
+from harness.cuda.faults import explain_cuda_error, explain_errors, explain_out_of_memory, explain_too_many_samples
 from harness.cuda.lanes import (
     Lane,
     LoadedEngine,
@@ -39,8 +39,8 @@ Work = tuple[Lane, Token, int, int]  # number of rows, which may differ from tha
 class GpuWorker:
     """One GPU."""
 
-    def __init__(self, device: Device, loaded: LoadedEngine, plan: LoadPlan) -> None:
-        self.device, self.loaded, self._plan = device, loaded, plan
+    def __init__(self, device: Device, loaded: LoadedEngine, plan: LoadPlan, free: Pool[tuple[GpuWorker, int]]) -> None:
+        self.device, self.loaded, self._plan, self._free = device, loaded, plan, free
         self.node = find_node(device.bus)
         self.label = f"GPU {device.index} ({device.name})"
         copy_in, copy_out = device.stream(urgent=True), device.stream(urgent=True)
@@ -49,7 +49,6 @@ class GpuWorker:
         self._threads: list[threading.Thread] = []
         self.lanes: list[Lane] = []
         self.depth = plan.streams * count_lanes(plan)
-        self.free: Pool[tuple[GpuWorker, int]] = Pool()
 
     def open(self, shapes: Shapes, *, graphs: bool) -> None:
         """Create the lanes. Raises HarnessError, with a batch size that fits, if memory is insufficient."""
@@ -77,8 +76,7 @@ class GpuWorker:
         self.lanes[number].start(rows)
         self._queues[number % self._plan.streams].put((self.lanes[number], token, count_rows(rows), number))
 
-    def run_threads(self, free: Pool[tuple[GpuWorker, int]]) -> None:
-        self.free = free
+    def run_threads(self) -> None:
         for number in range(len(self._streams)):
             thread = threading.Thread(target=self._complete, args=(number,), name="completion", daemon=True)
             self._threads.append(thread)
@@ -107,7 +105,7 @@ class GpuWorker:
                 known = explain_cuda_error(error, self.label) if isinstance(error, CudaError) else error
                 self._plan.failed(token, known)
             finally:
-                self.free.put((self, number))
+                self._free.put((self, number))
 
 
 class CudaSession(Session):
@@ -117,7 +115,8 @@ class CudaSession(Session):
         self._plan = plan
         waits = plan.scenario in ("SingleStream", "MultiStream")
         options = CudaRunOptions(plan.options)
-        self.workers = [_make_worker(index, load, plan, spin=waits) for index in choose_devices(options.devices)]
+        self._room: Pool[tuple[GpuWorker, int]] = Pool()
+        self.workers = [self._make_worker(index, load, spin=waits) for index in choose_devices(options.devices)]
         devices = [worker.device for worker in self.workers]
         first = self.workers[0].loaded
         self.batch_size = min(plan.batch_size, first.batch_size)
@@ -127,7 +126,6 @@ class CudaSession(Session):
         on_device = starts_from_device(options)
         self._residence = Residence(devices, [worker.node for worker in self.workers], on_device=on_device)
         self.reads_in_place = self._residence.in_place  # whether samples are pinned in place
-        self._free: Pool[tuple[GpuWorker, int]] = Pool()
         self.notes: Mapping[str, Any] = {
             "streams": plan.streams,
             "lanes": self.workers[0].depth,
@@ -140,21 +138,18 @@ class CudaSession(Session):
 
     def place(self, samples: Arrays) -> None:
         arrays = match_samples(samples, self.workers[0].loaded.inputs)
-        if not self._free.size:
+        if not self._room.size:
             self._open(arrays)
-        try:
-            residents = self._residence.place(arrays)
-            self.reads_in_place = self._residence.in_place
-        except DeviceMemoryError as error:
-            problem = self.workers[0].label
-            raise explain_too_many_samples(problem, sum(array.nbytes for array in arrays), error) from error
-        except CudaError as error:
-            raise explain_cuda_error(error, self.workers[0].label) from error
-        for worker, resident in zip(self.workers, residents, strict=True):
+        label = self.workers[0].label
+        with explain_errors(label):
             try:
+                residents = self._residence.place(arrays)
+            except DeviceMemoryError as error:
+                raise explain_too_many_samples(label, sum(array.nbytes for array in arrays), error) from error
+        self.reads_in_place = self._residence.in_place
+        for worker, resident in zip(self.workers, residents, strict=True):
+            with explain_errors(worker.label):
                 worker.serve(resident, self._whole)
-            except CudaError as error:
-                raise explain_cuda_error(error, worker.label) from error
         self.workers[0].device.activate()
 
     def compute(self, rows: Rows) -> Outputs:
@@ -164,42 +159,39 @@ class CudaSession(Session):
             raise explain_cuda_error(error, self.workers[0].label) from error
 
     def submit(self, rows: Rows, token: Token) -> None:
-        worker, number = self._free.get()
+        worker, number = self._room.get()
         try:
             worker.start(number, rows, token)
         except BaseException as error:
-            self._free.put((worker, number))
+            self._room.put((worker, number))
             if isinstance(error, CudaError):
                 raise explain_cuda_error(error, worker.label) from error
             raise
 
-    def ready(self) -> None:
-        self._free.wait()
-
     def drain(self) -> None:
-        self._free.drain()
+        super().drain()
         self.workers[0].device.activate()  # for compute() on this thread, since submit() activates its worker's device
 
     def close(self) -> None:
-        try:
+        with explain_errors(self.workers[0].label):
             for worker in self.workers:
                 worker.close()
             self._residence.release()
-        except CudaError as error:
-            raise explain_cuda_error(error, self.workers[0].label) from error
+
+    def _make_worker(self, index: int, load: Loader, *, spin: bool) -> GpuWorker:
+        with explain_errors(f"GPU {index}"):
+            device = Device(index, spin=spin)  # this also becomes the current device
+            return GpuWorker(device, load(device), self._plan, self._room)
 
     def _open(self, arrays: Sequence[np.ndarray]) -> None:
         """Create the lanes once, when the shape of a sample is known. Devices take turns, so that they fill evenly."""
         for worker in self.workers:
             worker.device.activate()
-            try:
-                with pin_temporarily(worker.node, list_processors(worker.node)):
-                    worker.open(list_batch_shapes(worker.loaded, arrays, tuple(self.sizes)), graphs=self._graphs)
-            except CudaError as error:
-                raise explain_cuda_error(error, worker.label) from error
-            worker.run_threads(self._free)
+            with explain_errors(worker.label), pin_temporarily(worker.node, list_processors(worker.node)):
+                worker.open(list_batch_shapes(worker.loaded, arrays, tuple(self.sizes)), graphs=self._graphs)
+            worker.run_threads()
         depth = self.workers[0].depth
-        self._free.fill((worker, number) for number in range(depth) for worker in self.workers)
+        self._room.fill((worker, number) for number in range(depth) for worker in self.workers)
 
 
 def count_lanes(plan: LoadPlan) -> int:
@@ -209,15 +201,6 @@ def count_lanes(plan: LoadPlan) -> int:
     if lanes < 1:
         raise HarnessError(f"lanes {lanes} must be at least 1", "input", "correct run.options.lanes")
     return lanes
-
-
-def _make_worker(index: int, load: Loader, plan: LoadPlan, *, spin: bool) -> GpuWorker:
-    """Create a worker with an engine and streams on this device."""
-    try:
-        device = Device(index, spin=spin)  # this also becomes the current device
-        return GpuWorker(device, load(device), plan)
-    except CudaError as error:
-        raise explain_cuda_error(error, f"GPU {index}") from error
 
 
 def choose_devices(count: int) -> range:

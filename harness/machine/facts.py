@@ -19,7 +19,7 @@ from typing import Any
 import psutil
 
 from harness.catalog import write_slices
-from harness.contract import Fact
+from harness.contract import Fact, as_evidence, as_notes
 from harness.machine.numa import find_node, list_usable, read_memory, read_processors
 
 
@@ -42,7 +42,7 @@ def describe_machine() -> dict[str, Any]:
 
 def collect_machine_notes() -> dict[str, Fact]:
     """Return these facts for a record. They are notes, since the declared hardware decides whether a system matches."""
-    return {name: Fact(value=value, role="note") for name, value in describe_machine().items()}
+    return as_notes(describe_machine())
 
 
 def count_usable_cores() -> int:
@@ -332,7 +332,7 @@ def collect_slice_evidence() -> dict[str, Fact]:
         return {}
     profiles = {part["uuid"]: str(part["profile"]) for part in list_slices(list_accelerators())}
     found = write_slices(profiles.get(uuid, uuid) for uuid in taken)
-    return {"gpu.slices": Fact(value=found, role="evidence")}
+    return as_evidence({"gpu.slices": found})
 
 
 # Hardware of this machine, from lscpu, /proc and /sys. Everything is optional: unreadable values are left out.

@@ -20,22 +20,18 @@ _LIBRARY = "libnuma.so.1"
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """``processors``: its online processors that this process may use; ``memory_bytes``: its total memory, 0 if
-    unknown."""
+    """``processors``: its online processors that this process may use."""
 
     number: int
     processors: frozenset[int]
-    memory_bytes: int = 0
 
 
 def list_nodes(system: Path = _SYSTEM, usable: set[int] | None = None) -> list[Node]:
     """List the nodes on which this process may compute, by number; none if the kernel does not support nodes. Nodes
     without usable processors (device memory, or a socket outside the container) are omitted."""
     allowed = list_usable() if usable is None else usable
-    found = [(number, processors & allowed) for number, processors in read_processors(system)]
-    return [
-        Node(number, frozenset(processors), read_memory(number, system)) for number, processors in found if processors
-    ]
+    found = [Node(number, frozenset(processors & allowed)) for number, processors in read_processors(system)]
+    return [node for node in found if node.processors]
 
 
 def list_usable() -> set[int]:
@@ -47,7 +43,7 @@ def list_usable() -> set[int]:
 
 def read_processors(system: Path = _SYSTEM) -> Iterator[tuple[int, set[int]]]:
     """Yield (node, its online processors), by number."""
-    folders = (path for path in (system / "devices/system/node").glob("node[0-9]*"))
+    folders = (system / "devices/system/node").glob("node[0-9]*")
     for number, path in sorted((int(path.name.removeprefix("node")), path) for path in folders):
         with suppress(OSError, ValueError):
             yield number, parse_list((path / "cpulist").read_text(encoding="ascii"))
@@ -64,10 +60,9 @@ def read_memory(number: int, system: Path = _SYSTEM) -> int:
 
 def find_node(bus: str, system: Path = _SYSTEM) -> int:
     """Find the NUMA node of the device at this PCI address; -1 if it is unknown, as on most machines with one node."""
-    try:
+    with suppress(OSError, ValueError):
         return int((system / "bus/pci/devices" / bus / "numa_node").read_text(encoding="ascii"))
-    except (OSError, ValueError):
-        return -1
+    return -1
 
 
 def list_processors(node: int, system: Path = _SYSTEM) -> set[int]:

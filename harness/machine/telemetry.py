@@ -13,14 +13,14 @@ from typing import Any, Self
 
 import psutil
 
-from harness.contract import Fact
+from harness.contract import Fact, as_notes
 from harness.cuda.nvml import Gpus
 
 THROTTLED = "throttled"
 PROCESSORS = Path("/sys/devices/system/cpu")
 _INTERVAL = 1.0  # seconds between readings
 _SHARE = 0.005  # maximum share of time for readings, which are slow on machines with hundreds of cores
-_MOST_CORES = 16  # maximum number of cores whose frequency is read
+_MOST_READ = 16  # maximum number of cores whose frequency is read, and of temperatures
 _THINNED = 600.0  # readings are logged after each 600th of the run so far, which limits the file's length
 
 
@@ -69,10 +69,12 @@ class Telemetry:
         self._gpus = Gpus(devices)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="telemetry", daemon=True)
-        self._frequency_files, self._temperature_files = _list_frequency_files(), _list_temperature_files()
+        self._frequency_files = sorted(PROCESSORS.glob("cpu[0-9]*/cpufreq/scaling_cur_freq"))[:_MOST_READ]
+        self._temperature_files = sorted(Path("/sys/class/thermal").glob("thermal_zone*/temp"))[:_MOST_READ]
+        # The thermal throttling counters of cores and sockets, which Intel's processors have.
+        self._throttle_files = sorted(PROCESSORS.glob("cpu[0-9]*/thermal_throttle/*_throttle_count"))
         self._process = psutil.Process()
         self._processor_seconds = 0.0
-        self._throttle_files = _list_throttle_files()
         self._throttled = 0
 
     def __enter__(self) -> Self:
@@ -98,7 +100,7 @@ class Telemetry:
         found["processor_seconds"] = round(self._processor_seconds, 3)
         if self._throttle_files:
             found["cpu_throttled"] = self._throttled
-        return {f"telemetry.{name}": Fact(value=value, role="note") for name, value in found.items()}
+        return as_notes({f"telemetry.{name}": value for name, value in found.items()})
 
     def list_flags(self) -> dict[str, int]:
         """Return heat, hardware slowdown and power brake flags: fact → number of readings (or kernel events) with
@@ -148,7 +150,7 @@ class Telemetry:
             stream.write(json.dumps(line) + "\n")
 
 
-def _read_number(path: Path, scale: float) -> list[float]:
+def _read_number(path: Path, scale: float = 1) -> list[float]:
     try:
         return [int(path.read_text(encoding="ascii")) * scale]
     except (OSError, ValueError):
@@ -161,22 +163,5 @@ def _read_processor_seconds(process: psutil.Process) -> float:
     return float(times.user + times.system)
 
 
-def _list_frequency_files() -> list[Path]:
-    return sorted(Path("/sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_cur_freq"))[:_MOST_CORES]
-
-
-def _list_throttle_files() -> list[Path]:
-    """Find the thermal throttling counters of cores and sockets, which Intel's processors have."""
-    return sorted(PROCESSORS.glob("cpu[0-9]*/thermal_throttle/*_throttle_count"))
-
-
 def _sum(files: Sequence[Path]) -> int:
-    total = 0
-    for path in files:
-        with suppress(OSError, ValueError):
-            total += int(path.read_text(encoding="ascii"))
-    return total
-
-
-def _list_temperature_files() -> list[Path]:
-    return sorted(Path("/sys/class/thermal").glob("thermal_zone*/temp"))[:_MOST_CORES]
+    return int(sum(number for path in files for number in _read_number(path)))

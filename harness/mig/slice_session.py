@@ -53,9 +53,8 @@ class WorkerLoaded:
 class SliceWorker:
     """The parent's view of a process on a slice. ``ask`` is for one thread, and only with nothing in flight."""
 
-    def __init__(self, uuid: str, start: WorkerStart, plan: LoadPlan) -> None:
-        self.uuid, self._plan = uuid, plan
-        self.free: Pool[SliceWorker] = Pool()
+    def __init__(self, uuid: str, start: WorkerStart, plan: LoadPlan, free: Pool[SliceWorker]) -> None:
+        self.uuid, self._plan, self._free = uuid, plan, free
         self._flight: dict[int, Token] = {}
         self._lost: HarnessError | None = None
         self._answers: SimpleQueue[Any] = SimpleQueue()
@@ -118,7 +117,7 @@ class SliceWorker:
             else:
                 self._plan.failed(token, HarnessError(*said))
         finally:
-            self.free.put(self)
+            self._free.put(self)
 
     def _lose(self) -> None:
         lost = HarnessError(_LOST.format(self.uuid), "resources", _SEE)
@@ -129,7 +128,7 @@ class SliceWorker:
         self._answers.put(lost)
         for token in left:
             self._plan.failed(token, lost)
-            self.free.put(self)
+            self._free.put(self)
 
 
 class SliceSession(Session):
@@ -138,12 +137,13 @@ class SliceSession(Session):
 
     def __init__(self, backend: str, benchmark: Benchmark, plan: LoadPlan, slices: Sequence[str]) -> None:
         self.workers: list[SliceWorker] = []
+        self._room: Pool[SliceWorker] = Pool()
         self._memory: SharedSamples | None = None
         try:
             for number, uuid in enumerate(slices):
                 own = plan.folder / f"slice-{number}"
                 own.mkdir()
-                self.workers.append(SliceWorker(uuid, _make_start(backend, benchmark, plan, own), plan))
+                self.workers.append(SliceWorker(uuid, _make_start(backend, benchmark, plan, own), plan, self._room))
             loaded: list[WorkerLoaded] = [worker.answer() for worker in self.workers]
         except BaseException:
             for worker in self.workers:
@@ -152,12 +152,9 @@ class SliceSession(Session):
         first = loaded[0]
         self.batch_size = min(each.batch_size for each in loaded)
         self.sizes: Sequence[int] = first.sizes
-        self._free: Pool[SliceWorker] = Pool()
-        for worker in self.workers:
-            worker.free = self._free
         depths = [(worker, each.depth) for worker, each in zip(self.workers, loaded, strict=True)]
         most = max(depth for _, depth in depths)
-        self._free.fill(worker for turn in range(most) for worker, depth in depths if turn < depth)
+        self._room.fill(worker for turn in range(most) for worker, depth in depths if turn < depth)
         buses = [bus for each in loaded for bus in each.notes.get("devices", ())]
         self.notes: dict[str, Any] = {**first.notes, "workers": len(self.workers)}
         if buses:
@@ -176,18 +173,15 @@ class SliceSession(Session):
         return outputs
 
     def submit(self, rows: Rows, token: Token) -> None:
-        worker = self._free.get()
+        worker = self._room.get()
         try:
             worker.submit(rows, token)
         except BaseException:
-            self._free.put(worker)
+            self._room.put(worker)
             raise
 
-    def ready(self) -> None:
-        self._free.wait()
-
     def drain(self) -> None:
-        self._free.drain()
+        super().drain()
         for worker in self.workers:
             worker.ask("drain")
 

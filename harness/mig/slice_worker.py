@@ -29,7 +29,6 @@ class SliceServer:
         self._pipe, self._lock = pipe, threading.Lock()
 
     def serve(self) -> None:
-        """Serve until the other side closes the pipe."""
         session = self._answer(lambda: self._load(self._pipe.recv()))
         if session is None:
             return
@@ -122,9 +121,5 @@ def _describe(session: Session, plan: LoadPlan) -> WorkerLoaded:
     )
 
 
-def main(arguments: list[str]) -> None:
-    serve_pipe(arguments, lambda pipe: SliceServer(pipe).serve())
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    serve_pipe(sys.argv[1:], lambda pipe: SliceServer(pipe).serve())

@@ -11,9 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
-from harness.backends import LoadPlan, Session
 from harness.catalog import write_slices
-from harness.contract import BackgroundLoad, Benchmark, Fact, Result, read_progress
+from harness.contract import BackgroundLoad, Fact, Result, as_notes, read_progress
 from harness.errors import HarnessError
 from harness.machine.facts import MIG, VISIBLE, Slice, list_accelerators, list_slices, list_taken
 from harness.mig.requests import LoadRequest
@@ -40,9 +39,7 @@ def choose_slices(wanted: Sequence[str], here: Sequence[Slice], chosen: str | No
     raise HarnessError(problem, "missing", fix)
 
 
-def open_session(backend: str, benchmark: Benchmark, plan: LoadPlan, slices: Sequence[str]) -> Session:
-    """Open the session of a run over several slices."""
-    return SliceSession(backend, benchmark, plan, slices)
+open_session = SliceSession
 
 
 def prepare_background(loads: Sequence[BackgroundLoad], own: int, folder: Path) -> Background:
@@ -98,14 +95,14 @@ class Background:
     def __init__(self, loads: Sequence[BackgroundLoad], slices: Sequence[str], folder: Path) -> None:
         self._loads, self._slices = loads, slices or [""] * len(loads)
         self._folders = [folder / f"background-{number}" for number in range(len(loads))]
-        self._children: list[subprocess.Popen[bytes]] = []
+        self.children: list[subprocess.Popen[bytes]] = []
         self._done: list[int] = []
         self._began = self._seconds = 0.0
 
     def __enter__(self) -> Self:
         try:
             for load, uuid, folder in zip(self._loads, self._slices, self._folders, strict=True):
-                self._children.append(_start(load, uuid, folder))
+                self.children.append(_start(load, uuid, folder))
             self._wait([0] * len(self._loads), _LONGEST)
         except BaseException:
             self._end()
@@ -125,22 +122,13 @@ class Background:
     def facts(self) -> dict[str, Fact]:
         """Return each load's samples per second during the run."""
         rates = [round(done / self._seconds, 3) for done in self._done] if self._seconds else []
-        return {"background.samples_per_second": Fact(value=rates, role="note")} if self._loads else {}
-
-    @property
-    def ended(self) -> bool:
-        """Return True once all loads have ended."""
-        return all(child.poll() is not None for child in self._children)
-
-    def kill(self, number: int) -> None:
-        with self._children[number] as child:
-            child.kill()
+        return as_notes({"background.samples_per_second": rates} if self._loads else {})
 
     def _wait(self, before: Sequence[int], longest: float) -> None:
         """Wait until each load has computed more than ``before``."""
         give_up = time.monotonic() + longest
         while stuck := [n for n, (now, then) in enumerate(zip(self._read(), before, strict=True)) if now <= then]:
-            for number, child in enumerate(self._children):
+            for number, child in enumerate(self.children):
                 if child.poll() is not None:
                     raise self._explain(number)
             if time.monotonic() > give_up:
@@ -163,8 +151,9 @@ class Background:
         return f"see its output in the log of this run: {self._loads[number].benchmark.name}"
 
     def _end(self) -> None:
-        for number in range(len(self._children)):
-            self.kill(number)
+        for child in self.children:
+            with child:
+                child.kill()
 
 
 def _read_done(counter: Path) -> int:

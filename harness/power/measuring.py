@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import re
@@ -15,7 +14,7 @@ from typing import Any
 
 from harness.child.group import Command, GroupEnd, run_group
 from harness.child.output import BoundedOutput
-from harness.contract import Counter, Fact, Result
+from harness.contract import Counter, Result, as_notes
 from harness.errors import HarnessError
 from harness.power.requests import PowerRequest
 from harness.verbs.command import LAST_LINE
@@ -45,7 +44,7 @@ def execute(request: PowerRequest, _give_up: Callable[[BaseException], None]) ->
         *(sys.executable, str(kit / _CLIENT), "-a", host, "-p", port or str(DEFAULT_PORT), "-n", request.ntp),
         *("-w", workload, "-L", request.run.log_dir, "-o", str(session), "-T"),
     ]
-    ended = _run(words, place, request)
+    ended = run_apart(words, request.counter)
     missing = [name for name in _LEFT if not (session / name).is_file()]
     if ended.status or missing:
         left = f"; {missing[0]} is missing" if missing else ""
@@ -53,29 +52,27 @@ def execute(request: PowerRequest, _give_up: Callable[[BaseException], None]) ->
     measured = Result.read(answer)
     if not measured.done:
         return measured
-    power = {**_describe(session), "check": _check(kit, session, place, request)}
-    facts = {**measured.facts, "power.session": Fact(value=power["session"], role="note")}
-    return dataclasses.replace(
-        measured, values={**measured.values, "power": power}, facts=facts, seconds=time.monotonic() - began
-    )
+    power = {**_describe(session), "check": _check(kit, session, request.counter)}
+    facts = measured.facts | as_notes({"power.session": power["session"]})
+    return measured.edit(values={**measured.values, "power": power}, facts=facts, seconds=time.monotonic() - began)
 
 
 def _write_workload(request: PowerRequest, place: Path, answer: Path) -> str:
     """Write the workload, which the client starts twice; it empties the folder of the logs each time, as every run
     requires."""
     inner = place / "measure.json"
-    dataclasses.replace(request.run, counter=request.counter).write(inner)
+    request.run.edit(counter=request.counter).write(inner)
     logs = shlex.quote(request.run.log_dir)
     run = shlex.join([sys.executable, "-P", "-m", "harness", request.run.verb, str(inner), str(answer)])
     return f"find {logs} -mindepth 1 -delete; rm -f {shlex.quote(str(answer))}; exec {run}"
 
 
-def _run(words: list[str], place: Path, request: PowerRequest) -> GroupEnd:
-    """Run the client, which creates its own folder. The run's parent is the client's shell, not one of our
+def run_apart(words: list[str], counter: str, afterwards: Callable[[], None] = lambda: None) -> GroupEnd:
+    """Run a program that starts the measured run, in the folder of the counter. So the run's parent is not one of our
     processes."""
     environment = {name: value for name, value in os.environ.items() if name != "RECONCILE_PARENT"}
-    output = BoundedOutput(sys.stdout.fileno(), Path(request.counter).with_name(LAST_LINE))
-    return run_group(Command(words, place, environment), output, lambda: None)
+    output = BoundedOutput(sys.stdout.fileno(), Path(counter).with_name(LAST_LINE))
+    return run_group(Command(words, Path(counter).parent, environment), output, afterwards)
 
 
 def _describe(session: Path) -> Mapping[str, Any]:
@@ -105,10 +102,10 @@ def _read_log(path: Path) -> bytes:
     return data
 
 
-def _check(kit: Path, session: Path, place: Path, request: PowerRequest) -> str:
+def _check(kit: Path, session: Path, counter: str) -> str:
     """Check the session with the kit's own check, if available; its output is kept with the session."""
     if not (kit / _CHECK).is_file():
         return "not there"
     words = f"{shlex.join([sys.executable, str(kit / _CHECK), str(session)])} > {_CHECKED} 2>&1"
-    ended = _run(["sh", "-c", words], place, request)
+    ended = run_apart(["sh", "-c", words], counter)
     return "passed" if ended.status == 0 else f"failed, see {_CHECKED}"

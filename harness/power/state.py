@@ -8,7 +8,6 @@ killed too, the next run on the machine, or the next pass, restores it first.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 import os
 import subprocess
@@ -17,12 +16,10 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from harness.child.group import Command, run_group
-from harness.child.output import BoundedOutput
-from harness.contract import FORMAT, Counter, Fact, Result
+from harness.contract import FORMAT, Counter, Result, as_evidence
 from harness.errors import HarnessError
+from harness.power.measuring import run_apart
 from harness.power.requests import StateRequest
-from harness.verbs.command import LAST_LINE
 
 _LIMIT = 60.0  # seconds that setting or reading a state may take
 _AFTER = "state-after"  # the state read after the run, before it was restored
@@ -58,8 +55,8 @@ def execute(request: StateRequest, _give_up: Callable[[BaseException], None]) ->
         return result
     after = place / _AFTER
     _expect(request, after.read_text(encoding="utf-8") if after.exists() else "", "had ended")
-    facts = {**result.facts, "power.state": Fact(value=request.expect, role="evidence")}
-    return dataclasses.replace(result, facts=facts, seconds=time.monotonic() - began)
+    facts = result.facts | as_evidence({"power.state": request.expect})
+    return result.edit(facts=facts, seconds=time.monotonic() - began)
 
 
 def put_back(journal: Path) -> None:
@@ -79,10 +76,8 @@ def _carry_out(request: StateRequest, place: Path, end: Callable[[], None]) -> P
     """Run as a separate child; its result is read once the state is restored."""
     inner, answer = place / "state-request.json", place / "state-answer.json"
     inner.write_text(json.dumps({"format": FORMAT, **request.inner, "counter": request.counter}), encoding="utf-8")
-    environment = {name: value for name, value in os.environ.items() if name != "RECONCILE_PARENT"}
     words = [sys.executable, "-P", "-m", "harness", request.inner_verb, str(inner), str(answer)]
-    output = BoundedOutput(sys.stdout.fileno(), Path(request.counter).with_name(LAST_LINE))
-    ended = run_group(Command(words, place, environment), output, end)
+    ended = run_apart(words, request.counter, end)
     if not answer.exists():
         problem = f"the run in its power state ended with status {ended.status} without a result"
         raise HarnessError(problem, "crash", "see the child's log")

@@ -11,7 +11,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from harness.contract import Counter
 from harness.errors import HarnessError
 from harness.quantization.floats import find_batch, list_tensors, lower_precision
 from harness.quantization.onnx_files import load, save
-from harness.quantization.settings import count_of, parse_flag, scale_of
+from harness.quantization.settings import read_count, read_flag, read_scale
 from harness.run.qsl import Arrays
 
 METHODS = {
@@ -63,9 +63,9 @@ class WantedPrecision:
         return cls(
             precision=precision,
             method=method,
-            count=count_of(settings, "calibration_count"),
-            residuals=parse_flag(settings, "quantize_residuals", default=True),
-            input_scale=scale_of(settings.get("input_scale", 0)),
+            count=read_count(settings, "calibration_count"),
+            residuals=read_flag(settings, "quantize_residuals", default=True),
+            input_scale=read_scale(settings.get("input_scale", 0)),
         )
 
 
@@ -102,7 +102,7 @@ def change_precision(
     """
     precision = str(settings["precision"])
     if precision in ("fp16", "bf16"):
-        half = parse_flag(settings, "half_inputs", default=False)
+        half = read_flag(settings, "half_inputs", default=False)
         save(lower_precision(load(model), bfloat=precision == "bf16", half_inputs=half), model)
         return {"precision": precision}
     if precision not in _TYPES:
@@ -113,7 +113,7 @@ def change_precision(
         raise HarnessError(problem, "missing", "write calibration.npy in build_dataset()")
     arrays = load_calibration_arrays(model, samples, wanted.count)
     counter.stage("building", len(next(iter(arrays.values()))))
-    return quantized(model, wanted, arrays, counter, cache)
+    return quantize(model, wanted, arrays, counter, cache)
 
 
 def load_calibration_arrays(model: Path, samples: Arrays, count: int) -> dict[str, np.ndarray]:
@@ -123,9 +123,8 @@ def load_calibration_arrays(model: Path, samples: Arrays, count: int) -> dict[st
         samples = {names[0]: next(iter(samples.values()))}
     missing = [name for name in names if name not in samples]
     if missing:
-        raise HarnessError(
-            f"no calibration array for input {missing[0]}", "input", "give the arrays the names of the inputs"
-        )
+        problem = f"no calibration array for input {missing[0]}"
+        raise HarnessError(problem, "input", "give the arrays the names of the inputs")
     available = min(len(samples[name]) for name in names)
     if count > available:
         raise HarnessError(f"calibration_count {count}, the list has {available}", "input", "lower it")
@@ -137,7 +136,7 @@ def load_calibration_arrays(model: Path, samples: Arrays, count: int) -> dict[st
     return {name: samples[name][:wanted] for name in names}
 
 
-def quantized(
+def quantize(
     model: Path, wanted: WantedPrecision, arrays: Arrays, counter: Counter, cache: Path | None
 ) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(dir=model.parent) as folder:
@@ -159,7 +158,7 @@ def quantized(
                 weight_type=_TYPES[wanted.precision],
                 calibrate_method=METHODS[wanted.method],
                 calibration_cache_path=str(ranges),
-                extra_options=_options(wanted, arrays),
+                extra_options=_choose_options(wanted, arrays),
             )
         if kept is not None:
             _keep(ranges, kept)
@@ -179,7 +178,7 @@ def quantized(
         "input_scales": scales,
         "tool": f"onnxruntime {ort.__version__}",
     }
-    return {**made, "document": document(made)}
+    return {**made, "document": write_document(made)}
 
 
 def _bring(kept: Path, ranges: Path) -> None:
@@ -215,7 +214,7 @@ def prepare(model: Path, prepared: Path, wanted: WantedPrecision) -> int:
     return sums
 
 
-def _options(wanted: WantedPrecision, arrays: Arrays) -> dict[str, Any]:
+def _choose_options(wanted: WantedPrecision, arrays: Arrays) -> dict[str, Any]:
     zero = np.array(0, np.int8)
     fixed = {"scale": np.array(wanted.input_scale, np.float32), "zero_point": zero, "quant_type": _TYPES["int8"]}
     return {
@@ -244,7 +243,7 @@ def digest_samples(arrays: Arrays) -> str:
     return digest.hexdigest()
 
 
-def document(made: Mapping[str, Any]) -> str:
+def write_document(made: Mapping[str, Any]) -> str:
     """Write the calibration document of a submission, in Markdown."""
     grid = "symmetric int8 with zero point 0" if made["precision"] == "int8" else "fp8 (E4M3)"
     lines = [
@@ -286,7 +285,7 @@ def mark_residuals(model: Any) -> int:
     for node in graph.node:
         if node.op_type != "Add" or len(node.input) != 2 or weights & set(node.input):
             continue
-        branch = _other_branch(node, makers, weights)
+        branch = _find_other_branch(node, makers, weights)
         if branch is not None:
             marked.append((node, branch))
     for number, (node, branch) in enumerate(marked):
@@ -298,15 +297,18 @@ def mark_residuals(model: Any) -> int:
 
 
 def remove_marks(model: Any) -> None:
-    """Remove the marked Identities."""
     graph = model.graph
     marks = [node for node in graph.node if node.op_type == MARK and node.name.startswith(_PREFIX)]
-    renamed = {node.output[0]: node.input[0] for node in marks}
-    for node in graph.node:
-        for position, name in enumerate(node.input):
-            if name in renamed:
-                node.input[position] = renamed[name]
-    for node in marks:
+    _bypass(graph, marks)
+
+
+def _bypass(graph: Any, identities: Iterable[Any]) -> None:
+    """Remove nodes that copy their input, so that the readers of their outputs read the inputs."""
+    for node in identities:
+        for other in _list_readers(graph, node.output[0]):
+            for position, name in enumerate(other.input):
+                if name == node.output[0]:
+                    other.input[position] = node.input[0]
         graph.node.remove(node)
 
 
@@ -326,12 +328,7 @@ def drop_identities(model: Any) -> None:
     """Drop every Identity before marking, except those that produce an output of the model."""
     graph = model.graph
     outputs = {value.name for value in graph.output}
-    for node in [node for node in graph.node if node.op_type == MARK and node.output[0] not in outputs]:
-        for other in graph.node:
-            for position, name in enumerate(other.input):
-                if name == node.output[0]:
-                    other.input[position] = node.input[0]
-        graph.node.remove(node)
+    _bypass(graph, [node for node in graph.node if node.op_type == MARK and node.output[0] not in outputs])
 
 
 def separate_weights(model: Any) -> None:
@@ -358,28 +355,28 @@ def quantize_inputs(model: Any) -> dict[str, float]:
     scales: dict[str, float] = {}
     constants = {tensor.name: tensor for tensor in graph.initializer}
     for value in graph.input:
-        users = [node for node in graph.node if value.name in node.input]
-        if len(users) != 1 or users[0].op_type != "QuantizeLinear":
+        readers = _list_readers(graph, value.name)
+        if len(readers) != 1 or readers[0].op_type != "QuantizeLinear":
             continue
-        quantize = users[0]
-        for node in _users(graph, quantize.output[0]):
-            node.input[list(node.input).index(quantize.output[0])] = value.name
-        value.type.tensor_type.elem_type = constants[quantize.input[2]].data_type
-        scales[value.name] = float(numpy_helper.to_array(constants[quantize.input[1]]).reshape(-1)[0])
-        graph.node.remove(quantize)
+        step = readers[0]
+        for node in _list_readers(graph, step.output[0]):
+            node.input[list(node.input).index(step.output[0])] = value.name
+        value.type.tensor_type.elem_type = constants[step.input[2]].data_type
+        scales[value.name] = float(numpy_helper.to_array(constants[step.input[1]]).reshape(-1)[0])
+        graph.node.remove(step)
     return scales
 
 
-def _users(graph: Any, name: str) -> Iterator[Any]:
-    return (node for node in graph.node if name in node.input)
+def _list_readers(graph: Any, name: str) -> list[Any]:
+    return [node for node in graph.node if name in node.input]
 
 
-def _other_branch(node: Any, makers: Mapping[str, Any], weights: Set[str]) -> int | None:
+def _find_other_branch(node: Any, makers: Mapping[str, Any], weights: Set[str]) -> int | None:
     """Find the input of a sum that does not come directly from a kernel that could fuse the sum; None if there is no
     such input, or if it comes from a Resize (see resize_unquantized)."""
     if any(name in makers and makers[name].op_type == "Resize" for name in node.input):
         return None
-    match [_from_kernel(name, makers, weights) for name in node.input]:
+    match [_is_from_kernel(name, makers, weights) for name in node.input]:
         case [True, _]:
             return 1
         case [False, True]:
@@ -387,7 +384,7 @@ def _other_branch(node: Any, makers: Mapping[str, Any], weights: Set[str]) -> in
     return None
 
 
-def _from_kernel(name: str, makers: Mapping[str, Any], weights: Set[str]) -> bool:
+def _is_from_kernel(name: str, makers: Mapping[str, Any], weights: Set[str]) -> bool:
     """Return True for the output of a kernel; a matrix product and its bias count as one kernel."""
     node = makers.get(name)
     if node is not None and node.op_type == "Add" and weights & set(node.input):

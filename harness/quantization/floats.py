@@ -73,7 +73,6 @@ def _widen(tensor: Any) -> None:
 
 
 def list_float_types(model: Any) -> set[int]:
-    """List the types of the float weights."""
     floats = {TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16}
     return {tensor.data_type for tensor in model.graph.initializer if tensor.data_type in floats}
 

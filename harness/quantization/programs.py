@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from harness.backends.pytorch.packages import find_version
+from harness.backends.pytorch.packages import find_version, list_inputs
 from harness.backends.pytorch.packed_lowering import (
     RangeRecorder,
     is_packed,
@@ -19,9 +19,9 @@ from harness.backends.pytorch.packed_lowering import (
 )
 from harness.contract import Counter
 from harness.errors import HarnessError
-from harness.quantization.calibrating import digest_samples, document
+from harness.quantization.calibrating import digest_samples, write_document
 from harness.quantization.comparing import compute_ratio
-from harness.quantization.settings import count_of
+from harness.quantization.settings import read_count
 from harness.run.packing import BOUNDS, PackedSamples, Packing, make_memory
 from harness.run.qsl import Arrays, Rows, count_rows
 
@@ -59,7 +59,7 @@ def quantize_program(
         lowered = lower_program(open_program(torch.export.load(path)), PRECISION, device)
         found = [batches.compute(lowered, rows) for rows in batches.list_rows(count) if rows.start < compare]
         made["comparison"] = _compare(exact, found)
-    return {**made, "document": document(made)}
+    return {**made, "document": write_document(made)}
 
 
 def choose_samples(settings: Mapping[str, Any], samples: Arrays) -> Arrays:
@@ -73,7 +73,7 @@ def choose_samples(settings: Mapping[str, Any], samples: Arrays) -> Arrays:
     if not samples:
         raise HarnessError("the dataset has no calibration samples", "missing", "write load_calibration()")
     available = len(next(iter(samples.values())))
-    count = count_of(settings, "calibration_count") or available
+    count = read_count(settings, "calibration_count") or available
     if count > available:
         raise HarnessError(f"calibration_count {count}, the list has {available}", "input", "lower it")
     return {name: np.ascontiguousarray(array[:count]) for name, array in samples.items()}
@@ -98,9 +98,7 @@ class PackedBatches:
 
     def __init__(self, program: torch.export.ExportedProgram, packing: Packing, samples: Arrays, device: str) -> None:
         self._samples, self._device = PackedSamples(packing, samples), device
-        nodes = {node.name: node.meta["val"] for node in program.graph.nodes if node.op == "placeholder"}
-        names = program.graph_signature.user_inputs
-        inputs = {name: str(nodes[name].dtype).removeprefix("torch.") for name in names}
+        inputs = {name: str(value.dtype).removeprefix("torch.") for name, value in list_inputs(program).items()}
         self._memory = make_memory(inputs, _AT_ONCE, _AT_ONCE * packing.longest)
 
     def list_rows(self, count: int) -> list[slice]:
@@ -116,12 +114,10 @@ class PackedBatches:
 
 def _save(module: torch.fx.GraphModule, program: torch.export.ExportedProgram, path: Path) -> None:
     """Save the program with the axes that were free before."""
-    names = program.graph_signature.user_inputs
-    nodes = {node.name: node.meta["val"] for node in program.graph.nodes if node.op == "placeholder"}
-    sizes = {name: 3 if name == BOUNDS else 8 for name in names}
-    given = tuple(torch.zeros(sizes[name], dtype=nodes[name].dtype) for name in names)
+    inputs = list_inputs(program)
+    given = tuple(torch.zeros(3 if name == BOUNDS else 8, dtype=value.dtype) for name, value in inputs.items())
     tokens, samples = torch.export.Dim("tokens", min=2, max=1 << 24), torch.export.Dim("samples", min=2, max=1 << 20)
-    axes = {name: {0: samples if name == BOUNDS else tokens} for name in names}
+    axes = {name: {0: samples if name == BOUNDS else tokens} for name in inputs}
     with torch.no_grad():
         torch.export.save(torch.export.export(module, given, dynamic_shapes=axes), path)
 

@@ -8,7 +8,7 @@ from typing import Any
 from harness.errors import HarnessError
 
 
-def count_of(settings: Mapping[str, Any], name: str, default: int = 0) -> int:
+def read_count(settings: Mapping[str, Any], name: str, default: int = 0) -> int:
     """Read a non-negative number. Raises HarnessError for anything else."""
     value = settings.get(name, default)
     try:
@@ -21,7 +21,7 @@ def count_of(settings: Mapping[str, Any], name: str, default: int = 0) -> int:
     return count
 
 
-def parse_flag(settings: Mapping[str, Any], name: str, *, default: bool) -> bool:
+def read_flag(settings: Mapping[str, Any], name: str, *, default: bool) -> bool:
     """Read a flag. Quoted text is refused, because "false" would count as true."""
     value = settings.get(name, default)
     if not isinstance(value, bool):
@@ -29,7 +29,7 @@ def parse_flag(settings: Mapping[str, Any], name: str, *, default: bool) -> bool
     return value
 
 
-def scale_of(value: Any) -> float:
+def read_scale(value: Any) -> float:
     """Read the step of a quantized input; 0 for none. Raises HarnessError for anything else."""
     try:
         scale = float(value)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper, version_converter
 
 from harness.errors import HarnessError
-from harness.quantization.settings import count_of
+from harness.quantization.settings import read_count
 
 BITS, SPARSITY = "weights", "sparsity"  # names of fields in model.settings
 INT4, PATTERN = "int4", "2:4"
@@ -64,7 +64,7 @@ def change_weights(model: Any, settings: Mapping[str, Any]) -> tuple[Any, dict[s
     if SPARSITY in changes:
         results[SPARSITY] = prune(model)
     if BITS in changes:
-        model, results[BITS] = store_in_four_bits(model, count_of(settings, "weight_block"))
+        model, results[BITS] = store_in_four_bits(model, read_count(settings, "weight_block"))
     return model, results
 
 
@@ -137,9 +137,8 @@ def store_in_four_bits(model: Any, block: int) -> tuple[Any, dict[str, Any]]:
     model.ir_version = max(model.ir_version, _IR)
     found = list(list_weights(model))
     if not found:
-        raise HarnessError(
-            "the model has no matrix multiplication weights", "input", f"leave model.settings.{BITS} out"
-        )
+        problem = "the model has no matrix multiplication weights"
+        raise HarnessError(problem, "input", f"leave model.settings.{BITS} out")
     before = after = 0
     for weight in found:
         given = weight.read()

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import mlperf_loadgen as lg  # never mlcommons_loadgen: importing that package hides this module
 import numpy as np
@@ -26,7 +26,8 @@ from harness.child.digests import hash_file
 from harness.contract import Fact, Mode, Scenario, as_evidence
 from harness.errors import HarnessError
 from harness.machine.facts import find_distribution_version
-from harness.run.sut import Sut
+from harness.run.qsl import SampleLibrary
+from harness.run.sut import Guard, Sut
 
 _BUILT_IN, _USER, _OTHER = 0, 1, 2  # FromConfig's kinds of file
 _BEFORE_KINDS = {_BUILT_IN: True, _USER: False}  # up to 5.0.5 the argument says whether the file is the built-in one
@@ -34,20 +35,6 @@ _REFUSALS = {-2: "the file is missing", -22: "the file has a syntax error; comme
 _SWITCH_SECONDS = 1e-4  # by default a busy Python thread can block LoadGen's for 5 ms
 ACCURACY_SERVER_QPS = 100_000.0
 SEEDS = ("qsl_rng_seed", "sample_index_rng_seed", "schedule_rng_seed")
-
-
-class Library(Protocol):
-    """The sample library from LoadGen's perspective."""
-
-    @property
-    def total_count(self) -> int: ...
-
-    @property
-    def performance_count(self) -> int: ...
-
-    def load(self, indices: list[int], /) -> None: ...
-
-    def unload(self, indices: list[int], /) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,7 +163,7 @@ def _locate_conf() -> Path | None:
     return None if "conf" in signature else Path(lg.__file__).with_name(CONF)
 
 
-def run_test(prepared: Prepared, sut: Sut, library: Library) -> None:
+def run_test(prepared: Prepared, sut: Sut, library: SampleLibrary) -> None:
     """Run to the end. Returns normally whatever the verdict, which is in the detail log."""
     test = prepared.test
     log_settings = lg.LogSettings()
@@ -293,7 +280,8 @@ def probe_seeds() -> dict[str, int]:
     settings.single_stream_expected_latency_ns, settings.performance_sample_count_override = 1_000_000, 0
     with tempfile.TemporaryDirectory() as folder:
         test = Test(scenario="SingleStream", mode="performance", model_key="*", user_conf=Path(), log_dir=Path(folder))
-        run_test(Prepared(test=test, settings=settings), _Echo(), _OneSample())
+        library = SampleLibrary({"sample": np.zeros(1)}, lambda _: None, Guard().record)
+        run_test(Prepared(test=test, settings=settings), _Echo(), library)
         lines = (Path(folder) / "mlperf_log_detail.txt").read_text(encoding="utf-8").splitlines()
     entries = [json.loads(line.removeprefix(":::MLLOG ")) for line in lines]
     logged = {entry["key"]: entry["value"] for entry in entries}
@@ -308,13 +296,4 @@ class _Echo:
         self._responder.complete(ids, None)
 
     def flush(self) -> None:
-        return
-
-
-class _OneSample:
-    total_count = performance_count = 1
-
-    def load(self, _indices: list[int]) -> None:
-        return
-
-    unload = load
+        """Nothing to do, since samples are answered at once."""

@@ -26,6 +26,7 @@ from harness.run.row_batches import (
     Engines,
     Finish,
     LoopEnd,
+    Outcome,
     OutputMemory,
     RowBatches,
     RunningSample,
@@ -60,16 +61,19 @@ class LoopSession(Session):
         number of threads for the loops' own computation, in case one thread would delay the engine. ``reuse_outputs``:
         see ``OutputMemory``."""
         self._plan, self._loop = plan, loop
-        plans = {part: _choose_part(plan, part, outputs) for part, outputs in (parts or {}).items()} or {"": plan}
         coordinator = LoopCoordinator(step_threads)
-        opened = {part: _open(load, own, coordinator, part) for part, own in plans.items()}
+        opened: dict[str, Session] = {}
+        for part, outputs in (parts or {"": plan.outputs}).items():
+            in_flight, engine = coordinator.expect(part), plan.engine and plan.engine / part
+            completed, failed = in_flight.receive_outputs, in_flight.report_failure
+            opened[part] = load(replace(plan, engine=engine, outputs=outputs, completed=completed, failed=failed))
         on_call = step_threads <= plan.streams and all(map(computes_on_call, opened.values()))
         pools = plan.streams if on_call else plan.depth
         self._engines = {part: RowBatches(engine, pools) for part, engine in opened.items()}
         filling = max(engine.size * engine.pools for engine in self._engines.values())
         limit = at_once or filling * (2 if on_call else 1)
         ahead = _AHEAD if on_call and plan.scenario == "Offline" else 0
-        self._room = BatchRoom(limit + ahead, limit - 1 + ahead // 2)
+        self._room: BatchRoom = BatchRoom(limit + ahead, limit - 1 + ahead // 2)
         self._driver: LoopCoordinator | LoopWorkers = coordinator
         if on_call:
             self._driver = LoopWorkers(self._engines, plan.streams, limit)
@@ -87,32 +91,29 @@ class LoopSession(Session):
         self._samples = samples
 
     def compute(self, rows: Rows) -> Outputs:
-        done: SimpleQueue[tuple[np.ndarray | None, BaseException | None]] = SimpleQueue()
+        done: SimpleQueue[Outcome] = SimpleQueue()
         positions = range(rows.start, rows.stop) if isinstance(rows, slice) else rows.tolist()
         for row in positions:
-            self._begin(row, lambda answer, error: done.put((answer, error)))
+            self._begin(row, done.put)
         answers = []
         for _ in positions:  # only one sample at a time, since ``batch_size`` is 1
-            answer, error = done.get()
-            if error is not None or answer is None:
-                raise error or RuntimeError("a loop ended without an answer")
-            answers.append(answer)
+            outcome = done.get()
+            if isinstance(outcome, BaseException):
+                raise outcome
+            answers.append(outcome)
         return answers
 
     def submit(self, rows: Rows, token: Token) -> None:
-        def finish(answer: np.ndarray | None, error: BaseException | None) -> None:
-            if error is not None or answer is None:
-                self._plan.failed(token, error or RuntimeError("a loop ended without an answer"))
+        def finish(outcome: Outcome) -> None:
+            if isinstance(outcome, BaseException):
+                self._plan.failed(token, outcome)
             else:
-                self._plan.completed(token, [answer])
+                self._plan.completed(token, [outcome])
 
         self._begin(rows.start if isinstance(rows, slice) else int(rows[0]), finish)
 
-    def ready(self) -> None:
-        self._room.wait()
-
     def drain(self) -> None:
-        self._room.drain()
+        super().drain()
         for engine in self._engines.values():
             engine.engine.drain()
 
@@ -122,8 +123,8 @@ class LoopSession(Session):
             engine.engine.close()
 
     def _begin(self, row: int, finish: Finish) -> None:
-        def end(answer: np.ndarray | None, error: BaseException | None) -> None:
-            finish(answer, error)
+        def end(outcome: Outcome) -> None:
+            finish(outcome)
             self._room.give_back()
 
         sample = {name: array[row] for name, array in self._samples.items()}
@@ -134,15 +135,6 @@ class LoopSession(Session):
         except Exception:  # no thread could be started
             self._room.give_back()
             raise
-
-
-def _open(load: Callable[[LoadPlan], Session], plan: LoadPlan, coordinator: LoopCoordinator, part: str) -> Session:
-    in_flight = coordinator.expect(part)
-    return load(replace(plan, completed=in_flight.receive_outputs, failed=in_flight.report_failure))
-
-
-def _choose_part(plan: LoadPlan, part: str, outputs: Sequence[Tensor]) -> LoadPlan:
-    return replace(plan, engine=plan.engine / part if plan.engine else None, outputs=outputs)
 
 
 def warm_rows(samples: Arrays, count: int) -> dict[str, Any]:
@@ -200,7 +192,7 @@ class InFlight:
     def _give_up(self, pool: int, shares: Sequence[Share], error: BaseException) -> None:
         self._free.append(pool)
         for running in self.rows.give_up(shares):
-            running.end(LoopEnd(error=error))
+            running.finish(error)
 
 
 class LoopCoordinator:
@@ -255,7 +247,7 @@ class LoopCoordinator:
 
     def _go_on(self, running: RunningSample, asked: RowBatches | LoopEnd) -> None:
         if isinstance(asked, LoopEnd):
-            running.end(asked)
+            running.finish(asked.outcome)
         else:
             asked.add(running)
 
@@ -294,7 +286,7 @@ class LoopWorkers:
         if not self._threads:
             self._threads, self._broken = start_streams(self._streams, self._begin_stream, self._serve, "loops")
         if self._broken is not None:
-            running.end(LoopEnd(error=self._broken))
+            running.finish(self._broken)
             return
         with self._changed:
             self._begun.append(running)
@@ -354,7 +346,7 @@ class LoopWorkers:
             with self._changed:
                 lost = rows.give_up(shares)
             for running in lost:
-                self._end(running, LoopEnd(error=error))
+                self._end(running, error)
             return
         with self._changed:
             answered = rows.list_answered(shares)
@@ -367,14 +359,14 @@ class LoopWorkers:
         """Advance to the next rows that it requests, or to its end."""
         asked = ask_next(self._engines, running)
         if isinstance(asked, LoopEnd):
-            self._end(running, asked)
+            self._end(running, asked.outcome)
             return
         with self._changed:
             asked.add(running)
             self._changed.notify()
 
-    def _end(self, running: RunningSample, ended: LoopEnd) -> None:
-        running.end(ended)
+    def _end(self, running: RunningSample, outcome: Outcome) -> None:
+        running.finish(outcome)
         with self._changed:
             self._room += 1
             self._changed.notify()

@@ -35,9 +35,8 @@ class PackedSamples:
     def __init__(self, packing: Packing, samples: Arrays) -> None:
         missing = [name for name in (packing.mask, *packing.inputs) if name not in samples]
         if missing:
-            raise HarnessError(
-                f"the dataset has no array {missing[0]}", "input", "use the name from the benchmark's packing"
-            )
+            problem = f"the dataset has no array {missing[0]}"
+            raise HarnessError(problem, "input", "use the name from the benchmark's packing")
         mask = np.asarray(samples[packing.mask])
         self.lengths: NDArray[np.int64] = np.count_nonzero(mask, axis=1)
         inside = np.arange(mask.shape[1]) < self.lengths[:, None]

@@ -57,12 +57,10 @@ class BatchRoom:
             self._woken.release()
 
     def wait(self) -> None:
-        """Wait until there is room."""
         if self._taken - self._returned >= self._most:
             self._wait_for(self._refilled_at)
 
     def drain(self) -> None:
-        """Wait until all room is returned."""
         self._wait_for(0)
 
     def _wait_for(self, left: int) -> None:

@@ -113,7 +113,6 @@ class SampleLibrary:
         """Nothing to do, since the next load replaces the resident samples, and the end of the process frees them."""
 
     def rows(self, indices: list[int]) -> Rows:
-        """Find the rows of these samples."""
         count = len(indices)
         if count == 1:
             row = int(self._position[indices[0]])

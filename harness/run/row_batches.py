@@ -19,16 +19,14 @@ from harness.run.qsl import Arrays
 Asked = Arrays | tuple[str, Arrays]
 """The engine's inputs, name -> rows; preceded by the name of the part if the model has several."""
 Steps = Generator[Asked, Outputs, np.ndarray]
-Finish = Callable[[np.ndarray | None, BaseException | None], None]
+Outcome = np.ndarray | BaseException
+Finish = Callable[[Outcome], None]
 """Called once, when a sample has ended, with its answer or with an error."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoopEnd:
-    """The end of a loop: either its response or its error."""
-
-    answer: np.ndarray | None = None
-    error: BaseException | None = None
+    outcome: Outcome
 
 
 class OutputMemory:
@@ -70,17 +68,14 @@ class RunningSample:
             try:
                 return self.steps.send(self.outputs) if self.outputs else next(self.steps)
             except StopIteration as end:
-                return LoopEnd(answer=np.ascontiguousarray(end.value))
+                return LoopEnd(np.ascontiguousarray(end.value))
             finally:
                 self.memory.give_back(self.outputs)
         except BaseException as error:  # an exit would end its thread, unnoticed
-            return LoopEnd(error=error)
+            return LoopEnd(error)
 
     def ask(self, asked: Arrays, rows: int) -> None:
         self.asked, self.rows, self.given, self.left, self.outputs = asked, rows, 0, rows, []
-
-    def end(self, ended: LoopEnd) -> None:
-        self.finish(ended.answer, ended.error)
 
 
 Share = tuple[RunningSample, int, int]  # the first requested row, and how many rows
@@ -201,7 +196,7 @@ def ask_next(engines: Engines, running: RunningSample) -> RowBatches | LoopEnd:
         if len(rows) != 1 or 0 in rows:
             raise HarnessError(f"a loop requested inputs of {sorted(rows)} rows", "input", "correct loop()")
     except Exception as error:
-        return LoopEnd(error=error)
+        return LoopEnd(error)
     running.ask(inputs, rows.pop())
     return engine
 

@@ -36,9 +36,13 @@ class Indexed(Protocol):
 
 
 class Respond(Protocol):
-    """Completes samples, or raises before completing any. ``responses`` None answers without bytes."""
+    """Reports answers to LoadGen, as ``harness.run.loadgen.Responder`` does."""
 
-    def complete(self, ids: Sequence[int], responses: Responses | None) -> None: ...
+    def first(self, identity: int, token: np.ndarray) -> None: ...
+
+    def complete(
+        self, ids: Sequence[int], responses: Responses | None, counts: Sequence[int] | None = None
+    ) -> None: ...
 
 
 class Guard:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -18,13 +18,13 @@ import numpy as np
 from harness.contract import Counter, Fact, Scenario
 from harness.errors import HarnessError
 from harness.run.qsl import Arrays
-from harness.run.sut import Guard, Indexed
+from harness.run.sut import Guard, Indexed, Respond
 
 PROMPTS, SOUNDS, MESSAGES = "input_ids", "sound", "messages"
-STOP_SEQUENCE = "stop_sequence"
-"""An input next to prompts: which entry of ``Sampling.stop_sequences`` ends the answer, counted from 1; 0 for none."""
 """The names of a benchmark's samples. Each sample is a row of token ids of any length, a waveform in -1..1, or the
 messages of a chat, including images, as the bytes of their JSON."""
+STOP_SEQUENCE = "stop_sequence"
+"""An input next to prompts: which entry of ``Sampling.stop_sequences`` ends the answer, counted from 1; 0 for none."""
 SOUND_RATE = 16_000  # samples per second of a waveform
 
 _NOTHING = np.int32(0)
@@ -180,16 +180,6 @@ class TokenBackend(Protocol):
         """Load the model, or connect to the server."""
 
 
-class Answering(Protocol):
-    """Reports answers to LoadGen."""
-
-    def first(self, identity: int, token: np.ndarray) -> None: ...
-
-    def complete(
-        self, ids: Sequence[int], responses: Sequence[np.ndarray] | None, counts: Sequence[int] | None = None
-    ) -> None: ...
-
-
 @dataclass(slots=True)
 class TokenCounts:
     """Counts of a run's answers. ``single``: answers of one token, for which LoadGen cannot compute the time per
@@ -214,7 +204,7 @@ class TokenCompleter:
 
     def __init__(
         self,
-        respond: Answering,
+        respond: Respond,
         sampling: Sampling,
         counter: Counter,
         guard: Guard,
@@ -236,7 +226,6 @@ class TokenCompleter:
         self._waiting[identity] = False
 
     def first(self, identity: int, tokens: Sequence[int]) -> None:
-        """Report the first tokens of an answer."""
         if self._waiting.get(identity) is not False:
             problem = "returned the first token of an answer twice" if identity in self._waiting else _STRAY
             self._guard.record(HarnessError(f"the backend {problem}", "backend", "see its log"))
@@ -246,7 +235,6 @@ class TokenCompleter:
             self._respond.first(identity, np.array(tokens, self._dtype))
 
     def completed(self, identity: int, tokens: Answer) -> None:
-        """Complete an answer."""
         seen = self._waiting.pop(identity, None)
         if seen is None:
             self._guard.record(HarnessError(f"the backend {_STRAY}", "backend", "see its log"))
@@ -345,13 +333,11 @@ class TokenSut:
 
 
 def place_prompts(generator: Generator, samples: Arrays) -> None:
-    """Place the samples that LoadGen loads; called by a sample library."""
     stops = samples.get(STOP_SEQUENCE)
     generator.place(list(samples[name_samples(samples)]), () if stops is None else [int(each) for each in stops])
 
 
 def name_samples(samples: Arrays) -> str:
-    """Find out which of the known inputs a benchmark has."""
     found = next((name for name in (PROMPTS, SOUNDS, MESSAGES) if name in samples), None)
     if found is None:
         known = ", ".join(samples) or "nothing"
@@ -360,19 +346,17 @@ def name_samples(samples: Arrays) -> str:
     return found
 
 
-@dataclass(slots=True)
 class WarmUp:
     """Answers a few prompts before the clock starts, through the callbacks that a run uses afterwards."""
 
-    answered: list[int] = field(default_factory=list)
-    problem: BaseException | None = None
-    _over: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
+    def __init__(self) -> None:
+        self.problem: BaseException | None = None
+        self._over = threading.Semaphore(0)
 
     def first(self, _identity: int, _tokens: Sequence[int]) -> None:
         """Ignore the first token."""
 
-    def completed(self, _identity: int, tokens: Answer) -> None:
-        self.answered.append(count_tokens(tokens))
+    def completed(self, _identity: int, _tokens: Answer) -> None:
         self._over.release()
 
     def failed(self, _identity: int, error: BaseException) -> None:

@@ -16,7 +16,17 @@ from harness.benchmarks import BenchmarkCode, LoopBenchmark, TensorBenchmark, lo
 from harness.benchmarks.sources import is_rehearsal
 from harness.catalog import EngineSettings
 from harness.child.digests import hash_code, hash_file
-from harness.contract import BACKENDS, SOURCE_NOTE, Benchmark, BuildRequest, Counter, Fact, Result
+from harness.contract import (
+    BACKENDS,
+    SOURCE_NOTE,
+    Benchmark,
+    BuildRequest,
+    Counter,
+    Fact,
+    Result,
+    as_evidence,
+    as_notes,
+)
 from harness.errors import HarnessError, require
 
 _OWN = ("batch_size", "precision")
@@ -36,8 +46,7 @@ def execute(request: BuildRequest, _give_up: Callable[[BaseException], None]) ->
         return Result(done=True, seconds=time.monotonic() - began, values=note_source(source, Path(request.output)))
     build = {"Dataset": _build_dataset, "Model": _build_model, "Engine": _build_engine}[request.kind]
     values, facts = build(request, counter)
-    facts["harness.code"] = Fact(value=hash_code(), role="evidence")
-    facts["numpy.version"] = Fact(value=np.__version__, role="note")
+    facts |= as_evidence({"harness.code": hash_code()}) | as_notes({"numpy.version": np.__version__})
     counter.stage("done")
     return Result(done=True, seconds=time.monotonic() - began, values=values, facts=facts)
 
@@ -63,7 +72,7 @@ def _build_dataset(request: BuildRequest, counter: Counter) -> Made:
     manifest = json.dumps({"format": 1, **values}, indent=1, sort_keys=True) + "\n"
     (output / "manifest.json").write_text(manifest, encoding="utf-8")
     marks = ["synthetic"] if benchmark.synthetic or is_rehearsal(source) else []
-    return {**values, "marks": marks}, _make_facts(benchmark.digest)
+    return {**values, "marks": marks}, as_evidence({"benchmark.code": benchmark.digest})
 
 
 def _build_model(request: BuildRequest, counter: Counter) -> Made:
@@ -87,13 +96,10 @@ def _build_model(request: BuildRequest, counter: Counter) -> Made:
         problem = f"the model has parts, but model.settings.{asked[0]} supports only models with one network"
         raise HarnessError(problem, "input", "remove it, and set engine.precision")
     if asked and not written:
-        raise HarnessError(
-            f"the model is a checkpoint, but model.settings.{asked[0]} supports only ONNX models and programs",
-            "input",
-            "remove it, and set engine.precision",
-        )
+        problem = f"the model is a checkpoint, but model.settings.{asked[0]} supports only ONNX models and programs"
+        raise HarnessError(problem, "input", "remove it, and set engine.precision")
     made = _change_model(request, benchmark, counter) if asked else {}
-    return {"files": _hash_files(output), **made, "marks": []}, _make_facts(benchmark.digest)
+    return {"files": _hash_files(output), **made, "marks": []}, as_evidence({"benchmark.code": benchmark.digest})
 
 
 def _list_changes(settings: Mapping[str, Any]) -> list[str]:
@@ -107,14 +113,14 @@ def _change_model(request: BuildRequest, benchmark: BenchmarkCode, counter: Coun
     from harness.quantization.calibrating import change_precision
     from harness.quantization.comparing import compare_models, make_scorer
     from harness.quantization.onnx_files import copy, gather, load, save
-    from harness.quantization.settings import count_of
+    from harness.quantization.settings import read_count
     from harness.quantization.weights import change_weights
 
     model, settings = Path(request.output) / MODEL_FILES[0], request.settings
     dataset = Path(request.inputs["dataset"]) if "dataset" in request.inputs else None
     samples = benchmark.load_calibration(dataset) if dataset else {}
     cache = request.caches.get("calibration")
-    count, scored = count_of(settings, "compare_count", _COMPARED), count_of(settings, "score_count")
+    count, scored = read_count(settings, "compare_count", _COMPARED), read_count(settings, "score_count")
     if not model.is_file():
         program = model.with_name(MODEL_FILES[1])
         return {"quantization": benchmark.lower_program(program, settings, samples, counter, compare=count)}
@@ -180,7 +186,7 @@ def _build_engine(request: BuildRequest, counter: Counter) -> Made:
         if timing := engine.settings.get("tensorrt", {}).get("timing_cache"):
             timings[part] = timing
     if timings:
-        facts["timing_cache"] = Fact(value=timings if parts else timings[""], role="evidence")
+        facts |= as_evidence({"timing_cache": timings if parts else timings[""]})
     made = documents if parts else documents[""]
     return {"engine": made, "files": _hash_files(Path(request.output)), "marks": []}, facts
 
@@ -221,7 +227,3 @@ def _find_source(request: BuildRequest) -> Path | None:
 def _hash_files(folder: Path) -> dict[str, str]:
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     return {path.relative_to(folder).as_posix(): hash_file(path) for path in files}
-
-
-def _make_facts(digest: str) -> dict[str, Fact]:
-    return {"benchmark.code": Fact(value=digest, role="evidence")}

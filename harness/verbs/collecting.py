@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Protocol
 
 from harness.child.digests import hash_file
 from harness.contract import CommandRequest
@@ -63,14 +62,9 @@ class Collected:
 
 
 Stamps = Mapping[Path, tuple[int, int]]  # path of a detail log → its size, and the time of its last change in ns
-
-
-class Collector(Protocol):
-    """A module for one format of results; this one collects LoadGen's logs."""
-
-    def collect_run(self, request: CommandRequest, clock: int, before: Stamps) -> Collected:
-        """Move the results of a run's command to ``request.output``. ``clock``: monotonic ns at its start; ``before``:
-        the logs that existed then."""
+Collector = Callable[[CommandRequest, int, Stamps], Collected]
+"""Moves the results of a run's command to the request's output, given the monotonic ns at its start, and the logs that
+existed then."""
 
 
 def collect_run(request: CommandRequest, _clock: int, before: Stamps) -> Collected:

@@ -17,9 +17,20 @@ from typing import Any
 
 from harness.child.digests import hash_code, hash_file
 from harness.child.group import Command, GroupEnd, StopRequest, run_end_command, run_group
-from harness.child.launched import LAUNCHED, ORPHANED, is_launched
+from harness.child.launched import LAUNCHED, is_launched
+from harness.child.orphan import ORPHANED
 from harness.child.output import BoundedOutput
-from harness.contract import TELEMETRY, CommandRequest, Counter, Fact, Result, ServiceRequest, copy_log
+from harness.contract import (
+    TELEMETRY,
+    CommandRequest,
+    Counter,
+    Fact,
+    Result,
+    ServiceRequest,
+    as_evidence,
+    as_notes,
+    copy_log,
+)
 from harness.cuda.nvml import collect_device_evidence
 from harness.errors import HarnessError
 from harness.machine.clocks import ClockWatch
@@ -32,9 +43,9 @@ from harness.verbs.collecting import Collector, Stamps, bring_outputs, find_matc
 LAST_LINE, SERVICE_LOG = "last-line", "service.log"
 _STAGES = {"build": "building", "run": "running", "score": "scoring"}
 _COLLECTORS: Mapping[str, Collector] = {
-    "loadgen": collecting,
-    "endpoints": collecting_results,
-    "points": collecting_results,
+    "loadgen": collecting.collect_run,
+    "endpoints": collecting_results.collect_run,
+    "points": collecting_results.collect_run,
 }
 _OURS = ("RECONCILE_PARENT", LAUNCHED)
 
@@ -50,18 +61,13 @@ def execute(request: CommandRequest, _give_up: Callable[[BaseException], None]) 
     environment = build_command_environment(request)
     cwd = Path(request.cwd)
     if not cwd.is_dir():
-        raise HarnessError(
-            f"the command's folder does not exist: {cwd}", "missing", "check harness.cwd and harness.code"
-        )
+        problem = f"the command's folder does not exist: {cwd}"
+        raise HarnessError(problem, "missing", "check harness.cwd and harness.code")
     if request.results == "points":
         from harness.verbs.served_model import refuse_other_model  # slow, since it imports HTTP and TLS
 
         refuse_other_model(Path(request.user_conf), environment)
-    facts = {
-        "harness.code": Fact(value=hash_code(), role="evidence"),
-        **collect_machine_notes(),
-        **find_code_commit(request.code),
-    }
+    facts = as_evidence({"harness.code": hash_code()}) | collect_machine_notes() | find_code_commit(request.code)
     # A scorer computes the same on any machine; a run requires the same devices and driver each time.
     if request.purpose != "score" and list_accelerators():
         facts |= collect_device_evidence() | collect_slice_evidence()
@@ -90,7 +96,7 @@ def execute(request: CommandRequest, _give_up: Callable[[BaseException], None]) 
         os._exit(ORPHANED)
     counter.stage("completing")
     if request.code_location and (created := list_created(entries, list_entries(Path(request.code)))):
-        facts["code.written"] = Fact(value={"location": request.code_location, "names": created}, role="note")
+        facts |= as_notes({"code.written": {"location": request.code_location, "names": created}})
     if request.service_log:
         copy_log(Path(request.service_log), Path(request.counter).with_name(SERVICE_LOG))
     facts |= telemetry.facts()
@@ -145,7 +151,7 @@ def _check_files(
             if (run_dir / name).is_dir():
                 shutil.copytree(run_dir / name, target / name)
         return problem
-    found = _COLLECTORS[request.results].collect_run(request, clock, stamps)
+    found = _COLLECTORS[request.results](request, clock, stamps)
     bring_outputs(request.outputs, cwd, run_dir, target)
     if ended.timed_out:
         return f"timeout: the command took longer than {request.timeout:g} s"
@@ -193,10 +199,7 @@ def find_code_commit(code: str) -> dict[str, Fact]:
     commit, status = _run_git(folder, "rev-parse", "HEAD"), _run_git(folder, "status", "--porcelain", "--", code)
     if not commit:
         return {}
-    return {
-        "command.commit": Fact(value=commit.strip(), role="note"),
-        "command.dirty": Fact(value=bool(status), role="note"),
-    }
+    return as_notes({"command.commit": commit.strip(), "command.dirty": bool(status)})
 
 
 def _run_git(folder: Path, *arguments: str) -> str:

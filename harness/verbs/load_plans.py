@@ -22,7 +22,6 @@ def make_load_plan(
     failed: Failed,
     folder: Path,
     more: Mapping[str, Any],
-    source: Path | None = None,
 ) -> LoadPlan:
     """Make the plan. ``more``: options that no spec declares. Raises HarnessError if the engine is missing, or a size
     is wrong."""
@@ -37,6 +36,9 @@ def make_load_plan(
         dataset = Path(asked.inputs["dataset"])
         own = {"pipeline": dict(benchmark.pipeline), "shared": benchmark.load_shared(dataset)}
         own["collate"] = benchmark.load_collate(dataset)
+    if isinstance(asked, RunRequest):
+        own |= {"service_url": asked.service_url, "service_log": asked.service_log}
+        own["source"] = Path(asked.sources["model"]) if "model" in asked.sources else None
     return LoadPlan(
         engine=require(Path(engine), "the engine") if engine else None,
         scenario=scenario,
@@ -49,7 +51,6 @@ def make_load_plan(
         failed=failed,
         folder=folder,
         model=Path(asked.inputs["model"]) if "model" in asked.inputs else None,
-        source=source,
         precision=built.precision,
         packing=benchmark.packing,
         **own,

@@ -76,7 +76,6 @@ def find_busy(gpus: int, look: float) -> Busy | None:
 
 
 def find_foreign(computing: Iterable[tuple[int, int]], ours: frozenset[int]) -> Busy | None:
-    """Find the first process on a GPU that is not ours."""
     for device, pid in computing:
         if pid not in ours:
             return _describe_process(f"GPU {device} is used by", pid)
@@ -114,7 +113,7 @@ def _find_busy_processors(look: float) -> Busy | None:
     share = _measure_share(began, look)
     if share <= SHARE:
         return None
-    return find_load(before, _read_process_seconds(), _list_own_processes(), share, look * _count_cores())
+    return find_load(before, _read_process_seconds(), _list_own_processes(), share, look * len(list_usable()))
 
 
 def find_load(
@@ -129,13 +128,13 @@ def find_load(
     foreign_use = {pid: seconds for pid, seconds in used.items() if pid not in ours and seconds > 0}
     what = f"others use {min(others, 1.0):.0%} of the cores, most of it"
     top = max(foreign_use, key=foreign_use.__getitem__, default=0)
-    is_large = foreign_use.get(top, 0.0) > 0.05 * offered / _count_cores()
+    is_large = foreign_use.get(top, 0.0) > 0.05 * offered / len(list_usable())
     return _describe_process(what, top) if is_large else Busy(what=what)
 
 
 def _measure_share(began: float, seconds: float) -> float:
     time.sleep(seconds)
-    return max(0.0, (_read_busy_seconds() - began) / (seconds * _count_cores()))
+    return max(0.0, (_read_busy_seconds() - began) / (seconds * len(list_usable())))
 
 
 def _read_busy_seconds() -> float:
@@ -157,10 +156,6 @@ def _read_process_seconds() -> dict[int, float]:
         if times is not None:
             found[process.pid] = times.user + times.system
     return found
-
-
-def _count_cores() -> int:
-    return len(list_usable())
 
 
 def _describe_process(what: str, pid: int) -> Busy:

@@ -10,19 +10,29 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, fields
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
-from harness.backends import LoadPlan, Session, load_backend
+from harness.backends import Session, load_backend
 from harness.benchmarks import BenchmarkCode, LoopBenchmark, TokenBenchmark, load_benchmark
 from harness.catalog import CpuRunOptions, EngineSettings, TokenOptions, WeightOptions, list_options
 from harness.child.digests import CODE_ROOT, hash_code, hash_folder
 from harness.child.launched import is_launched
-from harness.contract import BACKENDS, OWN_CODE, TELEMETRY, Counter, Fact, Mode, Result, RunRequest, copy_log
+from harness.contract import (
+    BACKENDS,
+    OWN_CODE,
+    TELEMETRY,
+    Counter,
+    Result,
+    RunRequest,
+    as_evidence,
+    as_notes,
+    copy_log,
+)
 from harness.errors import HarnessError, require
 from harness.machine.clocks import ClockWatch
 from harness.machine.facts import collect_machine_notes, collect_slice_evidence, list_taken
@@ -70,9 +80,19 @@ def execute(request: RunRequest, give_up: Callable[[BaseException], None]) -> Re
     counter.stage("loading")
     benchmark = load_benchmark(request.benchmark)
     backend = load_backend(request.backend)
-    prepared = prepare(_describe_test(request))
+    prepared = prepare(
+        Test(
+            scenario=request.scenario,
+            mode=request.mode,
+            model_key=request.model_key,
+            user_conf=Path(request.user_conf),
+            log_dir=Path(request.log_dir),
+            audit_config=request.audit_config,
+        )
+    )
     dataset = require(Path(request.inputs["dataset"]), "the dataset")
-    arrays = load_arrays(benchmark, request.mode, dataset)
+    load_samples = benchmark.load_performance_samples if request.mode == "performance" else benchmark.load_samples
+    arrays = load_samples(dataset)
     guard = Guard(partial(_end_soon, give_up))
     load = load_generator if BACKENDS[request.backend].generates else load_session
     driven = load(request, benchmark, arrays, prepared, counter, guard)
@@ -89,6 +109,12 @@ def execute(request: RunRequest, give_up: Callable[[BaseException], None]) -> Re
         raise _make_backend_error(request.backend, guard.failure, telemetry.describe_faults())
     counter.stage("completing")
     driven.close()
+    engine = request.inputs.get("engine")
+    code = {
+        "harness.code": hash_code(),
+        "benchmark.code": benchmark.digest,
+        "engine.digest": hash_folder(Path(engine)) if engine else "",
+    }
     facts = {
         **backend.facts(),
         **collect_loadgen_facts(),
@@ -96,10 +122,11 @@ def execute(request: RunRequest, give_up: Callable[[BaseException], None]) -> Re
         **collect_slice_evidence(),
         **(others.facts() if others is not None else {}),
         **telemetry.facts(driven.samples()),
-        **_list_facts(request, benchmark),
+        **as_evidence(code),
+        **as_notes({"numpy.version": np.__version__}),
+        **as_notes({f"backend.{name}": value for name, value in driven.notes.items()}),
+        **as_evidence(driven.evidence),
     }
-    facts |= {f"backend.{name}": Fact(value=value, role="note") for name, value in driven.notes.items()}
-    facts |= {name: Fact(value=value, role="evidence") for name, value in driven.evidence.items()}
     if request.service_log:
         copy_log(Path(request.service_log), Path(request.counter).with_name(SERVICE_LOG))
     if is_launched() and request.mode == "performance":
@@ -114,12 +141,6 @@ def execute(request: RunRequest, give_up: Callable[[BaseException], None]) -> Re
     )
 
 
-def load_arrays(benchmark: BenchmarkCode, mode: Mode, dataset: Path) -> Arrays:
-    """Load the samples; performance runs may have their own."""
-    load = benchmark.load_performance_samples if mode == "performance" else benchmark.load_samples
-    return load(dataset)
-
-
 def load_session(
     request: RunRequest, benchmark: BenchmarkCode, arrays: Arrays, prepared: Prepared, counter: Counter, guard: Guard
 ) -> LoadedSut:
@@ -127,8 +148,16 @@ def load_session(
     backend = load_backend(request.backend)
     responder = Responder(with_data=prepared.logs_responses, tokens=benchmark.counts_tokens)
     completer = Completer(responder, benchmark.respond, counter, guard)
-    plan = _make_plan(request, benchmark, completer)
     slices = list_taken()
+    plan = make_load_plan(
+        request,
+        benchmark,
+        scenario=request.scenario,
+        completed=completer.completed,
+        failed=completer.failed,
+        folder=Path(request.counter).parent,
+        more={"devices": 1} if slices else {},
+    )
     session: Session
     if len(slices) > 1 and request.scenario in ("Offline", "Server"):  # the other scenarios keep only one slice busy
         session = load_mig().open_session(request.backend, request.benchmark, plan, slices)
@@ -203,31 +232,6 @@ def make_sut(
     return StreamSut(session, samples, completer, guard)
 
 
-def _describe_test(request: RunRequest) -> Test:
-    return Test(
-        scenario=request.scenario,
-        mode=request.mode,
-        model_key=request.model_key,
-        user_conf=Path(request.user_conf),
-        log_dir=Path(request.log_dir),
-        audit_config=request.audit_config,
-    )
-
-
-def _make_plan(request: RunRequest, benchmark: BenchmarkCode, completer: Completer) -> LoadPlan:
-    plan = make_load_plan(
-        request,
-        benchmark,
-        scenario=request.scenario,
-        completed=completer.completed,
-        failed=completer.failed,
-        folder=Path(request.counter).parent,
-        more={"devices": 1} if list_taken() else {},
-        source=Path(request.sources["model"]) if "model" in request.sources else None,
-    )
-    return replace(plan, service_url=request.service_url, service_log=request.service_log)
-
-
 def _end_soon(give_up: Callable[[BaseException], None], error: BaseException) -> None:
     timer = threading.Timer(_GRACE, give_up, (error,))
     timer.daemon = True
@@ -247,16 +251,6 @@ def _make_backend_error(backend: str, failure: BaseException, addition: str) -> 
     )
     error.__cause__ = failure
     return error
-
-
-def _list_facts(request: RunRequest, benchmark: BenchmarkCode) -> dict[str, Fact]:
-    engine = request.inputs.get("engine")
-    return {
-        "harness.code": Fact(value=hash_code(), role="evidence"),
-        "benchmark.code": Fact(value=benchmark.digest, role="evidence"),
-        "engine.digest": Fact(value=hash_folder(Path(engine)) if engine else "", role="evidence"),
-        "numpy.version": Fact(value=np.__version__, role="note"),
-    }
 
 
 def _list_values(
@@ -302,7 +296,6 @@ _WARM_UP = 4  # prompts
 def load_generator(
     request: RunRequest, benchmark: BenchmarkCode, arrays: Arrays, prepared: Prepared, counter: Counter, guard: Guard
 ) -> LoadedSut:
-    """Load and warm up a generator, and create the SUT that LoadGen calls."""
     if not isinstance(benchmark, TokenBenchmark):
         fix = "use another backend or benchmark"
         raise HarnessError(f"{benchmark.name} has no tokens for {request.backend} to generate", "input", fix)
@@ -318,11 +311,8 @@ def load_generator(
     streaming = counts_tokens and request.scenario != "Offline"
     # Text answers are timed as a whole if the round says so; all answers are, if LoadGen is older than 4.1.
     if not (counts_tokens or prepared.read("infer_token_latencies", unseen=True) or benchmark.write_text):
-        raise HarnessError(
-            f"LoadGen does not count tokens for the model {request.model_key}",
-            "input",
-            "set `as:` to a benchmark of the round that generates tokens",
-        )
+        problem = f"LoadGen does not count tokens for the model {request.model_key}"
+        raise HarnessError(problem, "input", "set `as:` to a benchmark of the round that generates tokens")
     sampling = choose_sampling(benchmark.generation, request.generation, request.settings)
     relay, known = TokenRelay(), {**BACKENDS[request.backend].engine, **BACKENDS[request.backend].run}
     plan = GenerationPlan(

@@ -11,7 +11,7 @@ import numpy as np
 from harness.benchmarks import ShowAnswers, load_benchmark
 from harness.benchmarks.accuracy import AnswerLog, read_accuracy_log
 from harness.child.digests import hash_code
-from harness.contract import Counter, Fact, Result, ScoreRequest
+from harness.contract import Counter, Result, ScoreRequest, as_evidence, as_notes
 from harness.errors import HarnessError, require
 
 
@@ -47,11 +47,8 @@ def execute(request: ScoreRequest, _give_up: Callable[[BaseException], None]) ->
             "contradictions": log.contradictions,
             "marks": ["synthetic"] if benchmark.synthetic else [],
         },
-        facts={
-            "harness.code": Fact(value=hash_code(), role="evidence"),
-            "benchmark.code": Fact(value=benchmark.digest, role="evidence"),
-            "numpy.version": Fact(value=np.__version__, role="note"),
-        },
+        facts=as_evidence({"harness.code": hash_code(), "benchmark.code": benchmark.digest})
+        | as_notes({"numpy.version": np.__version__}),
     )
 
 

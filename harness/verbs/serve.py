@@ -11,12 +11,11 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from harness.child.digests import hash_code
 from harness.child.group import Command, GroupEnd, StopRequest, run_end_command, run_group
 from harness.child.output import RotatedOutput
-from harness.contract import Counter, Fact, Ready, Result, ServiceRequest
+from harness.contract import Counter, Fact, Ready, Result, ServiceRequest, as_evidence
 from harness.errors import HarnessError
 from harness.machine.facts import collect_machine_notes
 from harness.verbs.command import LAST_LINE, build_command_environment, find_code_commit, list_secrets
@@ -32,14 +31,9 @@ def execute(request: ServiceRequest, _give_up: Callable[[BaseException], None]) 
     signal.signal(signal.SIGTERM, lambda *_: stop.ask())
     cwd = Path(request.cwd)
     if not cwd.is_dir():
-        raise HarnessError(
-            f"the service's folder does not exist: {cwd}", "missing", "check harness.service.cwd and code"
-        )
-    facts = {
-        "harness.code": Fact(value=hash_code(), role="evidence"),
-        **collect_machine_notes(),
-        **find_code_commit(request.code),
-    }
+        problem = f"the service's folder does not exist: {cwd}"
+        raise HarnessError(problem, "missing", "check harness.service.cwd and code")
+    facts = as_evidence({"harness.code": hash_code()}) | collect_machine_notes() | find_code_commit(request.code)
     command = Command(
         request.command,
         cwd,
@@ -54,11 +48,10 @@ def execute(request: ServiceRequest, _give_up: Callable[[BaseException], None]) 
     watch = _Watch(request, output, stop, facts)
     ended = run_group(command, output, lambda: run_end_command(request.ending), watch, stop)
     problem, problem_class, fix = _explain_end(request.probe, watch, ended, asked=stop.asked)
-    values: dict[str, Any] = {"exit_status": ended.status, "log": output.read_last_lines()}
     return Result(
         done=not problem,
         seconds=time.monotonic() - began,
-        values=values,
+        values={"exit_status": ended.status, "log": output.read_last_lines()},
         problem=problem,
         problem_class=problem_class,
         fix=fix,

@@ -26,7 +26,7 @@ from reconciler.rules.accuracy import (
 from reconciler.tree.findings import Complaint, Place, TreeFinding
 from reconciler.tree.reading.cell import Folder
 from reconciler.tree.reading.log_cache import CachedAnswers
-from reconciler.tree.reading.values import find_at, number, read_value, show_value
+from reconciler.tree.reading.values import find_at, read_number, show_value
 from reconciler.tree.reading.view import CellView, RunView
 
 _CHECK = f"{NEW}: accuracy check"
@@ -80,11 +80,11 @@ def check_samples(view: CellView) -> Complaints:
     if run is None or wanted is None:
         return
     key = find_count_key(run)
-    found = number(run.log, key)
+    found = read_number(run.log, key)
     if found != wanted:
         yield Complaint(
             find_at(run.log, key),
-            f"{show_value(read_value(run.log, key))} samples",
+            f"{show_value(run.log.get_plain(key))} samples",
             f"exactly {wanted}",
             severity=soften(view, "accuracy_samples"),
             mechanism="short-accuracy",
@@ -102,12 +102,18 @@ def check_accuracy_bars(view: CellView) -> Complaints:
     if view.binds("accuracy"):
         yield from _check_bars(view, METRIC_LINES.keys() - WHOLE_SET)
     elif (content := view.files.accuracy_text).value is not None and view.rules is not None:
-        known = [bar.metric for bar in view.rules.list_bars(view.cell.scenario) if bar.metric in METRIC_LINES]
+        known = list_known_metrics(view)
         stated = parse_accuracy(content.value, known, content.file).metrics
         if known and not any(value and not value[0].numpy for value in stated.values()):
             wanted = f"{known[0]} as a plain number: the checkers accept any value in open"
             said, mild = f"no line states {' or '.join(known)}", soften(view, "stated_accuracy")
             yield Complaint(Place(content.file), said, wanted, fix=_RESCORE, severity=mild)
+
+
+def list_known_metrics(view: CellView) -> list[str]:
+    """List the metrics with a bar in the round that this program finds in accuracy.txt."""
+    bars = view.rules.list_bars(view.cell.scenario) if view.rules else ()
+    return [bar.metric for bar in bars if bar.metric in METRIC_LINES]
 
 
 @rule("accuracy.lengths", "the total length of answers", sources=(_CHECK, OLD))
@@ -141,11 +147,9 @@ def _show_bar(bar: Bar) -> str:
 def check_number_form(view: CellView) -> Complaints:
     """Scorers that use NumPy 2 print np.float64(80.2). This check can read it; the official checkers cannot."""
     content = view.files.accuracy_text
-    if content.value is None or view.rules is None or not view.binds("accuracy"):
+    if content.value is None or not view.binds("accuracy"):
         return
-    known = [bar.metric for bar in view.rules.list_bars(view.cell.scenario) if bar.metric in METRIC_LINES]
-    report = parse_accuracy(content.value, known, content.file)
-    for metric, values in report.metrics.items():
+    for metric, values in parse_accuracy(content.value, list_known_metrics(view), content.file).metrics.items():
         if values and values[0].numpy:
             found = f"{metric} {values[0].value} as a scalar of NumPy 2, np.…({values[0].value})"
             fix = "score with NumPy 1, or print float(…), with the same value"
@@ -157,17 +161,10 @@ def check_number_form(view: CellView) -> Complaints:
 def check_hash_line(view: CellView) -> Complaints:
     """The truncation script writes the SHA-256 of the complete accuracy log to accuracy.txt."""
     content = view.files.accuracy_text
-    if content.value is None or not view.binds("accuracy"):
-        return
-    if not parse_accuracy(content.value, ()).hash:
+    if content.value is not None and view.binds("accuracy") and not parse_accuracy(content.value, ()).hash:
         cause = "the accuracy log may not have been truncated with the official script"
-        yield Complaint(
-            Place(content.file),
-            "no line hash=…",
-            "the SHA-256 of the complete accuracy log",
-            cause=cause,
-            mechanism="no-hash",
-        )
+        wanted = "the SHA-256 of the complete accuracy log"
+        yield Complaint(Place(content.file), "no line hash=…", wanted, cause=cause, mechanism="no-hash")
 
 
 @rule("accuracy.size", "the accuracy log is truncated", sources=(_CHECK, OLD))
@@ -275,7 +272,7 @@ def _complain_of_files(view: CellView, *, beyond: bool) -> Complaints:
     folder = view.files.accuracy.folder / wanted.folder
     there = {name.rpartition(".")[0] or name for name in folder.list_files()}
     run = view.accuracy
-    count = None if run is None else number(run.log, find_count_key(run))
+    count = None if run is None else read_number(run.log, find_count_key(run))
     absent = [
         stem
         for stem in wanted.stems
@@ -344,8 +341,7 @@ def _read_hash(view: CellView, folder: Folder) -> tuple[str, int]:
 def read_metric_values(content: str, metrics: tuple[str, ...]) -> dict[str, Decimal]:
     """Return the last value that the text states for each metric, as the checker does when it falls back to these
     files."""
-    known = [name for name in metrics if name in METRIC_LINES]
-    report = parse_accuracy(content, known)
+    report = parse_accuracy(content, [name for name in metrics if name in METRIC_LINES])
     return {name: found[-1].value for name, found in report.metrics.items() if found}
 
 

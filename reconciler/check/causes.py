@@ -31,6 +31,10 @@ _CONF = "submission rules: user.conf is the file used for the published run"
 _TEST = "compliance rules: the verification compares the published run with the test's run"
 _ACCURACY = "submission rules: accuracy.txt is derived from the published accuracy run"
 _LOADGEN = "LoadGen writes both numbers itself, in one run"
+_CONF_OF_RUN = "the user.conf used for the published run"
+_VERIFIED_AGAIN = "the verification repeated on the published logs"
+_VERIFICATION = "the complete output of the verification, run on the published logs"
+_LOG_AS_WRITTEN = "the log as LoadGen wrote it"
 
 # Worst first: causes that leave the published number unproven, then those that contradict a verdict, then those that
 # only misdescribe a run.
@@ -71,7 +75,7 @@ CAUSES: tuple[Cause, ...] = (
         _LOGS,
         "the logs of a run of this scenario",
     ),
-    Cause("impossible-log", "a log contradicts itself", _LOADGEN, "the log as LoadGen wrote it"),
+    Cause("impossible-log", "a log contradicts itself", _LOADGEN, _LOG_AS_WRITTEN),
     Cause(
         "impossible-accuracy",
         "the answers or accuracy.txt cannot come from the accuracy run and its scorer",
@@ -114,18 +118,8 @@ CAUSES: tuple[Cause, ...] = (
         "compliance rules: a test is run under its own audit.config",
         "the logs of the test's own run",
     ),
-    Cause(
-        "verdict-of-other-runs",
-        "a compliance verdict does not match the published runs",
-        _TEST,
-        "the verification repeated on the published logs",
-    ),
-    Cause(
-        "missing-verdict",
-        "the logs of a compliance test pass, but its verification does not",
-        _TEST,
-        "the complete output of the verification, run on the published logs",
-    ),
+    Cause("verdict-of-other-runs", "a compliance verdict does not match the published runs", _TEST, _VERIFIED_AGAIN),
+    Cause("missing-verdict", "the logs of a compliance test pass, but its verification does not", _TEST, _VERIFICATION),
     Cause(
         "empty-test",
         "a compliance test is marked passed, but logged no answers",
@@ -136,7 +130,7 @@ CAUSES: tuple[Cause, ...] = (
         "verdict-without-figures",
         "the verdict of a compliance test does not state the compared values",
         _TEST,
-        "the complete output of the verification, run on the published logs",
+        _VERIFICATION,
     ),
     Cause(
         "power-of-another-session",
@@ -180,54 +174,19 @@ CAUSES: tuple[Cause, ...] = (
         "the harness derives both values from one run",
         "the complete output folder of one run",
     ),
-    Cause(
-        "unreadable",
-        "a file cannot be read",
-        "submission rules: files of a result",
-        "the original file",
-    ),
-    Cause(
-        "conf-of-quick-test",
-        "user.conf configures a run as short as a quick test",
-        _CONF,
-        "the user.conf used for the published run",
-    ),
-    Cause(
-        "conf-of-audit-run",
-        "user.conf has the setting of a compliance run",
-        _CONF,
-        "the user.conf used for the published run",
-    ),
-    Cause(
-        "conf-of-accuracy-run",
-        "user.conf has the setting of the accuracy run",
-        _CONF,
-        "the user.conf used for the published run",
-    ),
-    Cause(
-        "conf-of-other-cell",
-        "user.conf has the setting of another result",
-        _CONF,
-        "the user.conf used for the published run",
-    ),
+    Cause("unreadable", "a file cannot be read", "submission rules: files of a result", "the original file"),
+    Cause("conf-of-quick-test", "user.conf configures a run as short as a quick test", _CONF, _CONF_OF_RUN),
+    Cause("conf-of-audit-run", "user.conf has the setting of a compliance run", _CONF, _CONF_OF_RUN),
+    Cause("conf-of-accuracy-run", "user.conf has the setting of the accuracy run", _CONF, _CONF_OF_RUN),
+    Cause("conf-of-other-cell", "user.conf has the setting of another result", _CONF, _CONF_OF_RUN),
     Cause(
         "conf-of-several",
         "one user.conf is published for several results, but does not match the runs",
         _CONF,
         "the user.conf of each published run",
     ),
-    Cause(
-        "conf-said-twice",
-        "which line of user.conf was used, if a setting appears twice?",
-        _CONF,
-        "the user.conf used for the published run",
-    ),
-    Cause(
-        "conf-of-another-run",
-        "user.conf does not match the run",
-        _CONF,
-        "the user.conf used for the published run",
-    ),
+    Cause("conf-said-twice", "which line of user.conf was used, if a setting appears twice?", _CONF, _CONF_OF_RUN),
+    Cause("conf-of-another-run", "user.conf does not match the run", _CONF, _CONF_OF_RUN),
     Cause(
         "rehearsal",
         "a results folder is marked as a rehearsal",
@@ -238,7 +197,7 @@ CAUSES: tuple[Cause, ...] = (
         "conf-estimate",
         "the expected rate or latency in user.conf differs from the run",
         f"{_CONF}; an estimate sizes the run but is not measured",
-        "the user.conf used for the published run",
+        _CONF_OF_RUN,
     ),
     Cause("conf-detail", "why does user.conf differ from LoadGen's log?", _CONF, "an answer of the submitter"),
     Cause("two-divisions", "is one result published in two divisions?", _LOGS, "an answer of the submitter"),
@@ -279,14 +238,12 @@ def find_cause(finding: TreeFinding) -> Cause:
     """Return the cause that a finding or its rule names. If neither names one, as for notes, make a cause of the rule
     itself."""
     rule = finding.rule
-    named = _BY_ID.get(finding.complaint.mechanism or rule.cause)
-    return named or Cause(rule.id, rule.title, _join_sources(finding), "an answer of the submitter")
-
-
-def _join_sources(finding: TreeFinding) -> str:
-    """This project's own statements are not rules of any round."""
+    if named := _BY_ID.get(finding.complaint.mechanism or rule.cause):
+        return named
+    # This project's own statements are not rules of any round.
     none = "none, a question" if finding.severity is Severity.NOTE else "the files of one result fit each other"
-    return ", ".join(source for source in finding.rule.sources if source != _OURS) or none
+    sources = ", ".join(source for source in rule.sources if source != _OURS) or none
+    return Cause(rule.id, rule.title, sources, "an answer of the submitter")
 
 
 def rank_cause(cause: Cause) -> int:
@@ -333,18 +290,14 @@ def group_by_cause(findings: Iterable[TreeFinding], facts: Sequence[Facts]) -> t
     for finding in findings:
         note = finding.severity is Severity.NOTE
         grouped.setdefault((find_cause(finding).id, note, finding.submitter), []).append(finding)
-    logs = _read_log_digests(facts)
+    logs = {(item.submitter, item.cell): dict(item.digests).get("performance", "") for item in facts}
     groups = [
-        CauseGroup(find_cause(members[0]), submitter, tuple(members), _fold(submitter, members, logs))
+        CauseGroup(
+            find_cause(members[0]), submitter, tuple(members), fold_cells(submitter, (f.cell for f in members), logs)
+        )
         for (_, _, submitter), members in grouped.items()
     ]
     return tuple(sorted(groups, key=_rank_group))
-
-
-def _fold(
-    submitter: str, findings: Sequence[TreeFinding], logs: Mapping[tuple[str, str], str]
-) -> tuple[FoldedCell, ...]:
-    return fold_cells(submitter, (finding.cell for finding in findings), logs)
 
 
 def _rank_group(group: CauseGroup) -> tuple[int, int, str, int, str]:
@@ -386,7 +339,3 @@ def _join_choices(choices: Sequence[str]) -> str:
     words = zip(*(choice.split("-")[:-1] for choice in choices), strict=False)
     shared = "".join(f"{one[0]}-" for one in takewhile(lambda one: len(set(one)) == 1, words))
     return f"{shared}{{{','.join(choice.removeprefix(shared) for choice in choices)}}}"
-
-
-def _read_log_digests(facts: Sequence[Facts]) -> dict[tuple[str, str], str]:
-    return {(item.submitter, item.cell): dict(item.digests).get("performance", "") for item in facts}

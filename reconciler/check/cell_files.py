@@ -16,8 +16,6 @@ from reconciler.tree.reading.files import Read
 from reconciler.tree.reading.values import show_value
 from reconciler.tree.reading.view import CellView
 
-# Files that a folder of logs must or may contain.
-
 # Files that both checkers accept in each folder of logs.
 _ACCEPTED = frozenset({TRACE, "results.json", ".gitkeep"})
 
@@ -56,8 +54,8 @@ def check_run_files(view: CellView) -> Complaints:
 def check_extra_files(view: CellView) -> Complaints:
     """Files left by other tools are accepted in rounds whose checker did not look for them."""
     files, mild = view.files, soften(view, "listed_files")
-    power = {"spl.txt"} if is_power(view) else set()
-    for folder, own in ((files.performance.folder, {*power}), (files.accuracy.folder, {ACCURACY_TEXT})):
+    power = {"spl.txt"} if files.measures_power else set()
+    for folder, own in ((files.performance.folder, power), (files.accuracy.folder, {ACCURACY_TEXT})):
         for item in list_unlisted(folder, {SUMMARY, DETAIL, ACCURACY_LOG, *own}, _LOGS_ALONE):
             yield replace(item, severity=mild)
 
@@ -72,12 +70,9 @@ def find_empty(view: CellView, names: Iterable[str]) -> Complaints:
     """Yield documents of a scenario folder that are missing or empty."""
     folder = view.files.measurements_folder
     for name in names:
-        size = folder.get_size(name)
-        if size is None:
-            yield Complaint(Place(f"{folder.shown}/{name}"), "missing", "a non-empty file")
-        elif size == 0:
-            mild = soften(view, "filled_values")
-            yield Complaint(Place(f"{folder.shown}/{name}"), "empty", "a non-empty file", severity=mild)
+        if not (size := folder.get_size(name)):
+            said, mild = ("missing", None) if size is None else ("empty", soften(view, "filled_values"))
+            yield Complaint(Place(f"{folder.shown}/{name}"), said, "a non-empty file", severity=mild)
 
 
 @rule("measurements.missing", "the measurements file", sources=(f"{NEW}: measurements check", OLD))
@@ -132,7 +127,7 @@ def check_empty_logs(view: CellView) -> Complaints:
 @rule("files.runs", "only run_1 is read", sources=(OURS,), severity=Severity.NOTE)
 def check_further_runs(view: CellView) -> Complaints:
     """The checkers read performance/run_1 and no other run."""
-    folder = view.files.results / "performance"
+    folder = view.files.performance_folder
     for name in folder.list_folders():
         if name.startswith("run_") and name != "run_1":
             yield Complaint(Place(f"{folder.shown}/{name}"), "a further run", "run_1 alone", fix="only run_1 is read")
@@ -141,20 +136,11 @@ def check_further_runs(view: CellView) -> Complaints:
 @rule("files.power", "the files of a power submission", sources=(f"{NEW}: power check", OLD))
 def check_power_files(view: CellView) -> Complaints:
     """A power submission has the power folder, and logs of both the ranging run and the testing run."""
-    if not is_power(view):
-        return
-    performance = view.files.results / "performance"
-    yield from list_missing(performance / "run_1", ("spl.txt",))
-    yield from list_missing(performance / "ranging", (SUMMARY, DETAIL, "spl.txt"))
-    yield from list_missing(performance / "power", _POWER)
-
-
-def is_power(view: CellView) -> bool:
-    return view.compute_once(_has_power)
-
-
-def _has_power(view: CellView) -> bool:
-    return (view.files.results / "performance" / "power").exists
+    if view.files.measures_power:
+        performance = view.files.performance_folder
+        yield from list_missing(performance / "run_1", ("spl.txt",))
+        yield from list_missing(performance / "ranging", (SUMMARY, DETAIL, "spl.txt"))
+        yield from list_missing(performance / "power", _POWER)
 
 
 LOADGEN_READING_RULES = (check_readable_logs, check_documents)

@@ -13,7 +13,7 @@ from reconciler.loadgen.settings import find_target
 from reconciler.resource.programs import find_program_of_results
 from reconciler.rules.programs import load_program
 from reconciler.tree.findings import Facts, TreeFinding
-from reconciler.tree.reading.values import make_finite, number, read_start
+from reconciler.tree.reading.values import make_finite, read_number, read_start
 from reconciler.tree.reading.view import CellView, RunView
 from reconciler.tree.rule_engine import About, Table, apply_rules
 
@@ -25,7 +25,7 @@ def read_facts(view: CellView, conf_target: float | None = None) -> Facts:
     metric, unit = choose_cell_format(view).read_metric(view)
     run = view.performance
     aim = find_target(run.log.scenario) if run else None
-    target = number(run.log, aim.key) if run and aim else None
+    target = read_number(run.log, aim.key) if run and aim else None
     start = read_start(run.log) if run else None
     return Facts(
         submitter=view.files.submitter.submitter,
@@ -91,7 +91,7 @@ class LoadGenCells:
         if rules.find_ruled_value("metric_key", run.scenario) is None:
             return None, ""
         metric = rules.find_metric(run.scenario)
-        found = number(run.log, metric.key)
+        found = read_number(run.log, metric.key)
         return (make_finite(found / metric.divisor), metric.unit) if found is not None else (None, "")
 
 
@@ -100,7 +100,7 @@ def _infer_metric(view: CellView, run: RunView) -> tuple[float | None, str]:
     SingleStream's estimate."""
     rules, folder, category = view.rules, view.cell.scenario, view.system.category
     inference = view.ruleset.find_inference(folder, run.log.scenario, category) if category else None
-    found = number(run.log, inference.key) if inference is not None else None
+    found = read_number(run.log, inference.key) if inference is not None else None
     if rules is None or inference is None or not found:
         return None, ""
     unit = rules.find_metric(folder).unit if rules.find_ruled_value("metric_key", folder) is not None else ""

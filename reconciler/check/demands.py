@@ -32,8 +32,7 @@ def soften(judged: CellView | SubmitterFiles, demand: str) -> Severity | None:
 
 
 def read_demand(run: RunView, name: str) -> Decimal | None:
-    rules = run.cell.rules
-    return parse_number(rules.get_value(name, run.scenario)) if rules is not None else None
+    return parse_number(read_setting(run, name))
 
 
 def read_setting(run: RunView, name: str) -> Any:
@@ -51,7 +50,7 @@ def show_milliseconds(nanoseconds: Decimal | None) -> str:
 class CellRules(Struct, frozen=True):
     """Rules for a cell. ``find_gaps`` yields one gap for each file that a comparison needs but cannot use."""
 
-    tables: tuple[Table[CellView], ...]
+    rules: Table[CellView]
     find_gaps: Callable[[CellView], Iterator[Gap]]
 
 

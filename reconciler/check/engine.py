@@ -36,10 +36,6 @@ from reconciler.tree.rule_engine import About, Table, apply_rules
 Origin = Callable[[str], str]  # cell → the spec line that declares it, or ""
 
 
-def _find_no_origin(_: str) -> str:
-    return ""
-
-
 class LevelRules(Struct, frozen=True):
     """Rules for each level of a tree. ``cell`` applies those for a scenario folder, which depend on its harness."""
 
@@ -57,7 +53,7 @@ class TreeWalk(Struct):
 
     rules: LevelRules
     remember: Callable[[CellView], None]
-    origin: Origin = _find_no_origin
+    origin: Origin | None = None
     progress: Progress | None = None
     _done: int = 0
     _total: int = 0
@@ -107,7 +103,7 @@ class TreeWalk(Struct):
             self._done += 1
 
     def _make_about(self, item: Survey, place: SubmitterPlace, cell: str) -> About:
-        return About(place.submitter, cell, self.origin(cell), item.ruleset.is_known)
+        return About(place.submitter, cell, self.origin(cell) if self.origin else "", item.ruleset.is_known)
 
 
 class TreeVerifier(Protocol):
@@ -161,11 +157,11 @@ def check_tree(
         if (program := find_program_of_tree(path)) is not None:
             report: TreeReport = program.check(path, lists or PublishedLists())
             return report
-        return _check(survey_tree(path, round_name, original), path, closed, origin or _find_no_origin, progress)
+        return _check(survey_tree(path, round_name, original), path, closed, origin, progress)
 
 
 def _check(
-    surveys: tuple[Survey, ...], path: Path, closed: set[Path], origin: Origin, progress: Progress | None
+    surveys: tuple[Survey, ...], path: Path, closed: set[Path], origin: Origin | None, progress: Progress | None
 ) -> TreeReport:
     facts: list[Facts] = []
     cells_with_files = 0
@@ -174,6 +170,9 @@ def _check(
         nonlocal cells_with_files
         facts.append(read_facts(view))
         cells_with_files += has_required_files(view)
+
+    def check_cell(view: CellView, about: About) -> Iterator[TreeFinding]:
+        return choose_cell_format(view).check(view, about)
 
     levels = LevelRules(check_cell, SURVEY_RULES, ROOT_RULES, SUBMITTER_RULES, SYSTEM_RULES, BENCHMARK_RULES)
     with pause_collector():
@@ -195,8 +194,3 @@ def make_report(
         facts=tuple(facts),
         findings=report_closed_folders(closed, roots, found),
     )
-
-
-def check_cell(view: CellView, about: About) -> Iterator[TreeFinding]:
-    """Yield all violations in one scenario folder."""
-    return choose_cell_format(view).check(view, about)

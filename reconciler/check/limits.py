@@ -9,7 +9,7 @@ from reconciler.loadgen import keys
 from reconciler.loadgen.compare import is_unlogged
 from reconciler.resource.rules import Severity, rule
 from reconciler.tree.findings import Complaint
-from reconciler.tree.reading.values import find_at, number, read_value, show_value
+from reconciler.tree.reading.values import find_at, read_number, show_value
 from reconciler.tree.reading.view import RunView
 
 _PERFORMANCE = f"{NEW}: performance check"
@@ -23,7 +23,7 @@ def check_target_latency(run: RunView) -> Complaints:
     if run.log.scenario != "Server":
         return
     most = read_demand(run, "most_target_latency")
-    found = number(run.log, keys.EFFECTIVE_TARGET_LATENCY_NS)
+    found = read_number(run.log, keys.EFFECTIVE_TARGET_LATENCY_NS)
     if most is not None and (found is None or found > most):
         yield Complaint(
             find_at(run.log, keys.EFFECTIVE_TARGET_LATENCY_NS),
@@ -37,7 +37,7 @@ def check_percentile(run: RunView) -> Complaints:
     """The log states the round's percentile of the latency. It has no effect in Offline. In open, another percentile is
     a warning, because the model may need one."""
     key = keys.EFFECTIVE_TARGET_LATENCY_PERCENTILE
-    ruled, found = read_setting(run, keys.TARGET_LATENCY_PERCENTILE), number(run.log, key)
+    ruled, found = read_setting(run, keys.TARGET_LATENCY_PERCENTILE), read_number(run.log, key)
     if run.log.scenario == "Offline" or ruled is None or found is None:
         return
     wanted = Decimal(str(ruled))
@@ -58,7 +58,7 @@ def check_token_latencies(run: RunView) -> Complaints:
     """LoadGen measures TTFT and TPOT if the round limits them."""
     if (
         read_setting(run, "exact_use_token_latencies")
-        and read_value(run.log, keys.REQUESTED_USE_TOKEN_LATENCIES) is not True
+        and run.log.get_plain(keys.REQUESTED_USE_TOKEN_LATENCIES) is not True
     ):
         yield Complaint(
             find_at(run.log, keys.REQUESTED_USE_TOKEN_LATENCIES),
@@ -79,8 +79,8 @@ def list_token_limits(run: RunView) -> Complaints:
     """The measured p99 is below the limits of the folder's scenario; Interactive has separate limits."""
     if run.log.scenario != "Server" or run.inferred:
         return
-    for name, limit, key in _TOKEN_LIMITS:
-        most, found = read_demand(run, limit), number(run.log, key)
+    for name, limit, key, _ in _TOKEN_LIMITS:
+        most, found = read_demand(run, limit), read_number(run.log, key)
         if most is not None and (found is None or found >= most):
             yield Complaint(
                 find_at(run.log, key),
@@ -90,9 +90,10 @@ def list_token_limits(run: RunView) -> Complaints:
             )
 
 
+# Name, the round's limit, and the keys of the measured latency and of LoadGen's limit.
 _TOKEN_LIMITS = (
-    ("TTFT", "most_ttft_latency", keys.FIRST_TOKEN_PERCENTILES["99.00"]),
-    ("TPOT", "most_tpot_latency", keys.OUTPUT_TOKEN_PERCENTILES["99.00"]),
+    ("TTFT", "most_ttft_latency", keys.FIRST_TOKEN_PERCENTILES["99.00"], keys.REQUESTED_SERVER_TTFT_LATENCY),
+    ("TPOT", "most_tpot_latency", keys.OUTPUT_TOKEN_PERCENTILES["99.00"], keys.REQUESTED_SERVER_TPOT_LATENCY),
 )
 
 
@@ -101,8 +102,8 @@ def find_model_key(run: RunView) -> Complaints:
     """Interactive runs with its own model key, from which LoadGen takes its limits."""
     if run.scenario != "Interactive":
         return
-    for name, limit, key in _KEY_LIMITS:
-        most, found = read_demand(run, limit), number(run.log, key)
+    for name, limit, _, key in _TOKEN_LIMITS:
+        most, found = read_demand(run, limit), read_number(run.log, key)
         if most is not None and found is not None and found > most:
             yield Complaint(
                 find_at(run.log, key),
@@ -114,24 +115,18 @@ def find_model_key(run: RunView) -> Complaints:
             return
 
 
-_KEY_LIMITS = (
-    ("TTFT", "most_ttft_latency", keys.REQUESTED_SERVER_TTFT_LATENCY),
-    ("TPOT", "most_tpot_latency", keys.REQUESTED_SERVER_TPOT_LATENCY),
-)
-
-
 @rule("run.equal-issue", "equal issue of samples", sources=(f"{OLD}: equal issue", "inference rules"))
 def check_equal_issue(run: RunView) -> Complaints:
     """The log states equal issue. If its LoadGen did not print it, the confs in the same folder count, as in the
     round's checker. If only LoadGen's own configuration sets the value, an earlier LoadGen of the round may not set it
     yet: a warning."""
     key = keys.EFFECTIVE_SAMPLE_CONCATENATE_PERMUTATION
-    if not read_setting(run, "exact_sample_concatenate_permutation") or read_value(run.log, key) is True:
+    if not read_setting(run, "exact_sample_concatenate_permutation") or run.log.get_plain(key) is True:
         return
     if not (is_unlogged(run.log, key) and _is_configured(run, key.removeprefix("effective_"))):
         yield Complaint(
             find_at(run.log, key),
-            f"sample_concatenate_permutation {show_value(read_value(run.log, key))}",
+            f"sample_concatenate_permutation {show_value(run.log.get_plain(key))}",
             "true: every sample is issued equally often",
             fix=f"use the model key {read_setting(run, 'model_key')}",
             severity=Severity.WARNING if _is_only_set(run, "exact_sample_concatenate_permutation") else None,

@@ -35,7 +35,6 @@ _SYSTEM_PATH = re.compile(
     rf"(?P<division>{'|'.join(DIVISIONS)})/(?P<submitter>[^/]+(?=/systems/)|[^/\s]+)"
     r"(?:/systems/(?P<system>[^/\s,]+)\.json)?"
 )
-_WAIT = 0.2
 # Findings here that are known to crash the newer checker, and also the older one if it reads the same files.
 _FATAL = (
     "benchmark.category",
@@ -59,23 +58,14 @@ class Checker(Struct, frozen=True):
     arguments: tuple[str, ...]
 
 
+_NEWER = Rule("official.newer", "the official checker's message", (NEW,))
+_OLDER = Rule("official.older", "the older official checker's message", (OLD,))
 CHECKERS = (
-    Checker(
-        NEW,
-        Rule("official.newer", "the official checker's message", (NEW,)),
-        "submission_checker/main.py",
-        ("-m", "submission_checker.main"),
-    ),
-    Checker(
-        OLD,
-        Rule("official.older", "the older official checker's message", (OLD,)),
-        "submission_checker_old.py",
-        ("submission_checker_old.py",),
-    ),
-    # Until v5.1.1, this was the only checker. It had these two names, the second one until v2.1.
+    Checker(NEW, _NEWER, "submission_checker/main.py", ("-m", "submission_checker.main")),
+    # Until v5.1.1, the older one was the only checker. It had the last two names, the last one until v2.1.
     *(
-        Checker(OLD, Rule("official.older", "the older official checker's message", (OLD,)), name, (name,))
-        for name in ("submission_checker.py", "submission-checker.py")
+        Checker(OLD, _OLDER, name, (name,))
+        for name in ("submission_checker_old.py", "submission_checker.py", "submission-checker.py")
     ),
 )
 
@@ -113,7 +103,9 @@ def _run(
     command = [sys.executable, *checker.arguments, "--input", str(tree), "--version", report.rounds[0]]
     command += ["--csv", str(output / f"{stem}_summary.csv")]
     with Child(command, folder=folder, log=log, environment=build_child_environment()) as child:
-        status = _wait(child, seconds)
+        status = child.wait(seconds)
+        if status is None:
+            child.stop()
     text = log.read_text(encoding="utf-8", errors="replace")
     verdict = _SUMMARY.search(text)
     findings = list(_read_findings(checker, text.replace(f"{tree}/", "").splitlines(), log.name))
@@ -129,17 +121,6 @@ def _run(
     return run, [finding for finding in findings if finding.cell]
 
 
-def _wait(child: Child, seconds: float) -> int | None:
-    waited = 0.0
-    while waited < seconds:
-        status = child.wait(_WAIT)
-        if status is not None:
-            return status
-        waited += _WAIT
-    child.stop()
-    return None
-
-
 def _read_findings(checker: Checker, lines: Sequence[str], log: str) -> Iterator[TreeFinding]:
     """Yield a finding for each ERROR line. A cell without a result gets a finding only if no line gives the reason."""
     reported: set[tuple[str, str]] = set()
@@ -152,18 +133,17 @@ def _read_findings(checker: Checker, lines: Sequence[str], log: str) -> Iterator
         if _NO_RESULTS.match(text):
             silent.append((number, text))
             continue
-        submitter, cell = find_cell(text)
-        reported.add((submitter, cell))
-        yield _make_finding(checker, submitter, cell, text, Place(log, number))
+        finding = _make_finding(checker, text, Place(log, number))
+        reported.add((finding.submitter, finding.cell))
+        yield finding
     for number, text in silent:
-        submitter, cell = find_cell(text)
-        if not any(name == submitter and cell.startswith(other) for name, other in reported):
-            yield _make_finding(checker, submitter, cell, text, Place(log, number))
+        finding = _make_finding(checker, text, Place(log, number))
+        if not any(name == finding.submitter and finding.cell.startswith(other) for name, other in reported):
+            yield finding
 
 
-def _make_finding(checker: Checker, submitter: str, cell: str, text: str, place: Place) -> TreeFinding:
-    complaint = Complaint(place, text, "no error", severity=Severity.ERROR)
-    return TreeFinding(checker.rule, submitter, cell, complaint)
+def _make_finding(checker: Checker, text: str, place: Place) -> TreeFinding:
+    return TreeFinding(checker.rule, *find_cell(text), Complaint(place, text, "no error", severity=Severity.ERROR))
 
 
 def find_cell(text: str) -> tuple[str, str]:

@@ -9,7 +9,7 @@ from msgspec import Struct
 from reconciler.check.demands import NEW, OLD, OURS, Complaints
 from reconciler.resource.ruled_values import Presence
 from reconciler.resource.rules import rule
-from reconciler.rules.ruleset import Ruleset
+from reconciler.rules.ruleset import BenchmarkRules, Ruleset
 from reconciler.tree.findings import Complaint, Place
 from reconciler.tree.reading.places import CellPlace, SubmitterPlace
 from reconciler.tree.reading.system import SystemFile
@@ -35,12 +35,14 @@ class BenchmarkView(Struct, frozen=True, dict=True):
         return Place(f"{self.submitter.shown}/results/{self.system.name}/{self.benchmark}")
 
     @property
-    def bound(self) -> bool:
-        return self.ruleset.binds(self.submitter.division, "scenarios")
+    def scenario_rules(self) -> BenchmarkRules | None:
+        """The rules that require and forbid scenarios; None if they do not bind the submitter, or are unknown."""
+        bound = self.ruleset.binds(self.submitter.division, "scenarios") and self.allowed and self.system.category
+        return self.ruleset.find_benchmark(self.official) if bound else None
 
     @property
     def allowed(self) -> bool:
-        """Return True if the benchmark may be entered for the system's category, or if either is unknown."""
+        """True if the benchmark may be entered for the system's category, or if either is unknown."""
         rules = self.ruleset.find_benchmark(self.official)
         if rules is None or not self.system.category:
             return True
@@ -73,8 +75,7 @@ def check_category(view: BenchmarkView) -> Complaints:
 @rule("benchmark.scenarios", "every required scenario", sources=(_CHECK, OLD))
 def check_required(view: BenchmarkView) -> Complaints:
     """The submission has every scenario that the round requires for the system's category."""
-    rules = view.ruleset.find_benchmark(view.official)
-    if rules is None or not view.bound or not view.allowed or not view.system.category:
+    if (rules := view.scenario_rules) is None:
         return
     entered = frozenset(place.cell.scenario for place in view.scenarios)
     for name in rules.list_missing(view.system.category, entered):
@@ -84,8 +85,7 @@ def check_required(view: BenchmarkView) -> Complaints:
 @rule("benchmark.forbidden", "no other scenario", sources=(_CHECK, OLD))
 def check_forbidden(view: BenchmarkView) -> Complaints:
     """The submission has no scenarios that the round does not allow for the category."""
-    rules = view.ruleset.find_benchmark(view.official)
-    if rules is None or not view.bound or not view.allowed or not view.system.category:
+    if (rules := view.scenario_rules) is None:
         return
     for place in view.scenarios:
         if rules.find_presence(view.system.category, place.cell.scenario) is Presence.FORBIDDEN:
@@ -124,11 +124,4 @@ def check_twice(view: BenchmarkView) -> Complaints:
             )
 
 
-BENCHMARK_RULES = (
-    check_known,
-    check_category,
-    check_required,
-    check_forbidden,
-    check_stray,
-    check_twice,
-)
+BENCHMARK_RULES = (check_known, check_category, check_required, check_forbidden, check_stray, check_twice)

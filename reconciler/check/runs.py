@@ -10,7 +10,7 @@ from reconciler.loadgen import keys
 from reconciler.resource.quantities import show_count
 from reconciler.resource.rules import Severity, rule
 from reconciler.tree.findings import Complaint, Place
-from reconciler.tree.reading.values import find_at, number, read_value, show_value
+from reconciler.tree.reading.values import find_at, read_number, show_value
 from reconciler.tree.reading.view import RunView
 
 _PERFORMANCE = f"{NEW}: performance check"
@@ -35,7 +35,7 @@ def check_run_ended(run: RunView) -> Complaints:
 def check_validity(run: RunView) -> Complaints:
     """LoadGen judges each performance run, and only VALID runs are published."""
     if keys.RESULT_VALIDITY in run.log.index and run.log.validity != "VALID":
-        reason = show_value(read_value(run.log, keys.RESULT_INVALID_REASON) or "")
+        reason = show_value(run.log.get_plain(keys.RESULT_INVALID_REASON) or "")
         yield Complaint(
             find_at(run.log, keys.RESULT_VALIDITY),
             f"{show_value(run.log.validity)}{': ' if reason else ''}{reason}",
@@ -48,7 +48,7 @@ def check_validity(run: RunView) -> Complaints:
 def check_error_lines(run: RunView) -> Complaints:
     """LoadGen logs an ERROR if a run cannot be trusted, and counts the errors at the end."""
     errors = run.log.errors
-    stated = number(run.log, keys.NUM_ERRORS)
+    stated = read_number(run.log, keys.NUM_ERRORS)
     if errors:
         first = errors[0]
         more = f" and {len(errors) - 1} more" if len(errors) > 1 else ""
@@ -95,11 +95,11 @@ def check_inferred_metric(run: RunView) -> Complaints:
     """To infer MultiStream from SingleStream, 662 queries are required to estimate the 99th percentile."""
     folder, ran, category = run.cell.cell.scenario, run.log.scenario, run.cell.system.category
     inference = run.cell.ruleset.find_inference(folder, ran, category)
-    if inference is not None and not number(run.log, inference.key):
+    if inference is not None and not read_number(run.log, inference.key):
         queries = f", which takes {inference.least_queries} queries" if inference.least_queries else ""
         yield Complaint(
             find_at(run.log, inference.key),
-            f"{inference.key} {show_value(read_value(run.log, inference.key))}",
+            f"{inference.key} {show_value(run.log.get_plain(inference.key))}",
             f"a value to infer {folder} from{queries}",
             cause=f"the {ran} run was too short" if queries else "",
             fix=f"repeat the {ran} run{f' with min_query_count = {inference.least_queries}' if queries else ''}",
@@ -110,12 +110,12 @@ def check_inferred_metric(run: RunView) -> Complaints:
 def check_seeds(run: RunView) -> Complaints:
     """LoadGen ran with the three random seeds that the round published."""
     wanted = run.seeds
-    wrong = [name for name, seed in wanted.items() if read_value(run.log, f"effective_{name}") != seed]
+    wrong = [name for name, seed in wanted.items() if run.log.get_plain(f"effective_{name}") != seed]
     if wrong:
         name = wrong[0]
         yield Complaint(
             find_at(run.log, f"effective_{name}"),
-            f"{name} {show_value(read_value(run.log, f'effective_{name}'))}",
+            f"{name} {show_value(run.log.get_plain(f'effective_{name}'))}",
             f"{wanted[name]}, the seed of {run.cell.ruleset.round}",
             cause="a LoadGen of another round" if len(wrong) == len(wanted) else "a seed was set by hand",
             fix="use a LoadGen with the round's seeds",
@@ -157,12 +157,12 @@ def check_early_stopping(run: RunView) -> Complaints:
     if not run.cell.binds("early_stopping"):
         yield from _check_least(run, keys.EFFECTIVE_MIN_QUERY_COUNT, "least_query_count", " queries")
         return
-    met = read_value(run.log, keys.EARLY_STOPPING_MET)
+    met = run.log.get_plain(keys.EARLY_STOPPING_MET)
     needed = run.scenario != "Offline"
     if (met is not True and needed) or met is False:
         if needed and not run.log.complete:
             return
-        result = next((v for k in _RESULTS if (v := read_value(run.log, k))), "")
+        result = next((v for k in _RESULTS if (v := run.log.get_plain(k))), "")
         yield Complaint(
             find_at(run.log, keys.EARLY_STOPPING_MET),
             (
@@ -191,9 +191,9 @@ def check_metric(run: RunView) -> Complaints:
     ):
         return
     key = rules.find_metric(run.scenario).key
-    found = number(run.log, key)
+    found = read_number(run.log, key)
     if found is None or found <= 0:
-        yield Complaint(find_at(run.log, key), f"{key} {show_value(read_value(run.log, key))}", "a number above 0")
+        yield Complaint(find_at(run.log, key), f"{key} {show_value(run.log.get_plain(key))}", "a number above 0")
 
 
 @rule("run.audit", "no audit.config was used", sources=(OURS,))
@@ -213,7 +213,7 @@ def check_audit_absent(run: RunView) -> Complaints:
 @rule("run.network", "the network division's SUT", sources=(_PERFORMANCE, OLD))
 def check_network_name(run: RunView) -> Complaints:
     """The name of the SUT indicates that it is reached over a network."""
-    name, wanted = read_value(run.log, keys.SUT_NAME), run.cell.ruleset.network.sut_name
+    name, wanted = run.log.get_plain(keys.SUT_NAME), run.cell.ruleset.network.sut_name
     if run.cell.division == "network" and wanted and wanted not in str(name):
         yield Complaint(
             find_at(run.log, keys.SUT_NAME), f"sut_name {show_value(name)}", f'a name that contains "{wanted}"'
@@ -221,9 +221,9 @@ def check_network_name(run: RunView) -> Complaints:
 
 
 def _check_least(run: RunView, key: str, limit: str, unit: str, what: str = "") -> Complaints:
-    least, found = read_demand(run, limit), number(run.log, key)
+    least, found = read_demand(run, limit), read_number(run.log, key)
     if least is not None and (found is None or found < least):
-        amount = show_value(read_value(run.log, key))
+        amount = show_value(run.log.get_plain(key))
         yield Complaint(
             find_at(run.log, key), f"{what}{amount}{unit if found is not None else ''}", f"at least {least}{unit}"
         )

@@ -28,10 +28,10 @@ from reconciler.tree.reading.places import LEGACY, RootPlace
 from reconciler.tree.reading.survey import Survey
 from reconciler.tree.reading.system import SubmitterFiles
 from reconciler.tree.reading.unreadable_folders import is_passed_over, list_if_open, read_if_open
+from reconciler.tree.source import LARGEST
 
 _STRUCTURE = f"{OLD}: directory structure"
 
-_LARGE = 50 << 20  # bytes (submission rules: size of files)
 _ROOT_FOLDERS = {*DIVISIONS, ".git", ".github", "assets"}
 _ROOT_FILES = (".md", ".pdf")
 _ROOT_NAMES = (".gitignore", ".gitattributes", ".gitkeep")
@@ -185,16 +185,14 @@ class _WalkedEntry(Struct, frozen=True):
     depth: int
 
 
-def _choose_severity(files: SubmitterFiles) -> Severity | None:
-    """Choose the severity for names that a file system or git cannot handle. Rounds whose checker did not look for such
-    names accepted them."""
-    return soften(files, "portable_files")
+# The demand that names can be handled by any file system and git: earlier rounds accepted others.
+_PORTABLE = "portable_files"
 
 
 @rule("submitter.names", "no hidden names, spaces or compiled files", sources=(_STRUCTURE,))
 def check_names(files: SubmitterFiles) -> Complaints:
     """Names must not contain spaces or begin with a dot, and __pycache__ folders are not allowed."""
-    mild = _choose_severity(files)
+    mild = soften(files, _PORTABLE)
     for item in _walk(files.place.path, files.place.shown):
         name = item.entry.name
         if name == "__pycache__":
@@ -216,9 +214,9 @@ def check_links(files: SubmitterFiles) -> Complaints:
             continue
         path = Path(item.entry.path)
         if not path.exists():
-            said, severity = "a broken link", _choose_severity(files)
+            said, severity = "a broken link", soften(files, _PORTABLE)
         elif path.is_file() and not (root / path.readlink()).exists():
-            said, severity = f"a link to {path.readlink()}, broken as a path of the tree", _choose_severity(files)
+            said, severity = f"a link to {path.readlink()}, broken as a path of the tree", soften(files, _PORTABLE)
         else:
             said, severity = "a link", Severity.NOTE
         yield Complaint(Place(item.shown), said, "files", fix="replace the link with the file", severity=severity)
@@ -229,9 +227,9 @@ def check_sizes(files: SubmitterFiles) -> Complaints:
     """A file has at most 50 MiB."""
     for item in _walk(files.place.path, files.place.shown):
         size = item.entry.stat(follow_symlinks=False).st_size
-        if size > _LARGE and not item.entry.is_dir(follow_symlinks=False):
-            most = f"at most {_LARGE:,} bytes"
-            yield Complaint(Place(item.shown), f"{size:,} bytes", most, severity=_choose_severity(files))
+        if size > LARGEST and not item.entry.is_dir(follow_symlinks=False):
+            most = f"at most {LARGEST:,} bytes"
+            yield Complaint(Place(item.shown), f"{size:,} bytes", most, severity=soften(files, _PORTABLE))
 
 
 @rule("submitter.empty", "no empty folders", sources=(_STRUCTURE,))
@@ -239,9 +237,8 @@ def check_empty_folders(files: SubmitterFiles) -> Complaints:
     """git does not store empty folders."""
     for item in _walk(files.place.path, files.place.shown):
         if item.entry.is_dir(follow_symlinks=False) and read_if_open(False, _is_empty, item.entry.path):
-            mild = _choose_severity(files)
-            wanted = "no empty folders"
-            yield Complaint(Place(item.shown), "an empty folder", wanted, fix="remove it", severity=mild)
+            mild = soften(files, _PORTABLE)
+            yield Complaint(Place(item.shown), "an empty folder", "no empty folders", fix="remove it", severity=mild)
 
 
 def _is_empty(folder: str) -> bool:

@@ -7,19 +7,13 @@ from pathlib import Path
 
 import click
 
-from reconciler.cli.shared.options import ExistingPath, json_option, spec_option, takes
-from reconciler.cli.shared.output import say, say_json
+from reconciler.cli.shared.options import ExistingPath, file_option, json_option, spec_option, takes
+from reconciler.cli.shared.output import say_report
 from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.cli.shared.repository import find_repository
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC
 from reconciler.importing.adopted_records import TakenRecord
-from reconciler.importing.adoption import (
-    AdoptedTree,
-    DueSteps,
-    adopt_tree,
-    import_runs,
-    import_trees,
-)
+from reconciler.importing.adoption import AdoptedTree, DueSteps, adopt_tree, import_runs, import_trees
 from reconciler.importing.log_tree import ImportedTree
 from reconciler.importing.run_import import UNKNOWABLE, check_declared
 from reconciler.render.documents import render_document
@@ -74,10 +68,7 @@ def import_command(
             raise click.UsageError("name the folders with the logs, or the --cell that is meant")
         paths, options = find_asked_cells(specs)
         tree, due = import_trees(paths, options, folders, declared)
-        if as_json:
-            say_json(_render_tree(tree, due))
-        else:
-            say("\n".join(_describe_tree(tree, due)))
+        say_report(_render_tree(tree, due), "\n".join(_describe_tree(tree, due)), as_json=as_json)
         invalid = any(item.validity == "INVALID" for items in tree.taken.values() for item in items)
         return NOT_IN_SYNC if invalid or tree.refused else IN_SYNC
     if len(folders) > 1:
@@ -87,11 +78,9 @@ def import_command(
         raise click.UsageError("name the folder with the logs, or --declare something of runs imported before")
     paths, options = find_asked_cells(specs)
     chosen, taken = import_runs(paths, options, cell, folder, user_conf, declared)
-    if as_json:
-        say_json(render_document("import", cell=chosen, records=[_render_record(item) for item in taken]))
-    else:
-        say("\n".join(_describe_import(taken)))
-        say(_describe_next_step(str(chosen), taken))
+    text = "\n".join([*_describe_import(taken), _describe_next_step(str(chosen), taken)])
+    document = render_document("import", cell=chosen, records=[_render_record(item) for item in taken])
+    say_report(document, text, as_json=as_json)
     return NOT_IN_SYNC if any(item.validity == "INVALID" for item in taken) else IN_SYNC
 
 
@@ -187,12 +176,7 @@ _ROUND = click.Option(
 _REHEARSAL = click.Option(
     ["--rehearsal"], is_flag=True, help="Also take runs that the round would refuse; none of it can be packed."
 )
-_OUTPUT = click.Option(
-    ["-o", "--output"],
-    metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="The spec to write; by default specs/<submitter>.yaml.",
-)
+_OUTPUT = file_option("The spec to write; by default specs/<submitter>.yaml.")
 
 
 @click.command("adopt")
@@ -222,10 +206,7 @@ def adopt_command(
         output=output,
         declared=_parse_declarations(declare),
     )
-    if as_json:
-        say_json(_render_adopted(adopted))
-    else:
-        say(_render_adopted_text(adopted))
+    say_report(_render_adopted(adopted), _render_adopted_text(adopted), as_json=as_json)
     return NOT_IN_SYNC if adopted.adoption.left_out else IN_SYNC
 
 

@@ -17,7 +17,7 @@ from reconciler.cli.shared.options import (
     reporting_options,
     takes,
 )
-from reconciler.cli.shared.output import choose_paint, say, say_json
+from reconciler.cli.shared.output import choose_paint, say, say_report
 from reconciler.cli.shared.repository import find_repository
 from reconciler.diff.claims import AuditReport, Claim, Proof
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC
@@ -27,7 +27,7 @@ from reconciler.history.snapshot import read_snapshot
 from reconciler.plan.select import parse
 from reconciler.record.index import load
 from reconciler.record.signing import find_signer, list_signature_paths, sign_record
-from reconciler.render.colour import Paint, Tone, show_plain
+from reconciler.render.colour import Paint, Tone
 from reconciler.render.documents import render_document
 from reconciler.render.progress import Lines
 from reconciler.resource.quantities import show_count
@@ -56,14 +56,9 @@ def sign_command(selectors: tuple[str, ...], as_json: bool) -> int:
         ]
         signer = find_signer(paths.root) if due else None
         signatures = [sign_record(paths, identity, signer).relative_to(paths.root) for identity in due if signer]
-    if as_json:
-        say_json(render_document("sign", signed=len(signatures), paths=[str(path) for path in signatures]))
-    else:
-        say(
-            f"Signed {show_count(len(signatures), 'record')}."
-            if signatures
-            else "Nothing to sign: every record has a signature."
-        )
+    document = render_document("sign", signed=len(signatures), paths=signatures)
+    signed = f"Signed {show_count(len(signatures), 'record')}."
+    say_report(document, signed if signatures else "Nothing to sign: every record has a signature.", as_json=as_json)
     return IN_SYNC
 
 
@@ -79,7 +74,7 @@ _TONES = {
 }
 
 
-def render_audit_text(audit: AuditReport, *, paint: Paint = show_plain, everything: bool = False) -> str:
+def render_audit_text(audit: AuditReport, paint: Paint, *, everything: bool) -> str:
     """List the unproven claims first, in full; count the proven ones by cell, or list them with ``everything``."""
     lines = [f"audit of {audit.commit[:12]}: {show_count(audit.records, 'record')}, {show_count(audit.logs, 'log')}"]
     cells: dict[str, list[Claim]] = {}
@@ -93,13 +88,9 @@ def render_audit_text(audit: AuditReport, *, paint: Paint = show_plain, everythi
         for claim in claims:
             if everything or claim.proof in (Proof.CONTRADICTED, Proof.MISSING, Proof.ACCEPTED):
                 lines.append(f"  {paint(f'{claim.proof:<12}', _TONES[claim.proof])} {claim.what}: {claim.detail}")
-    lines.append(summarise_audit(audit))
+    total = Counter(claim.proof for claim in audit.claims)
+    lines.append(", ".join(f"{total[proof]} {proof}" for proof in Proof if total[proof] or proof in _ALWAYS) + ".")
     return "\n".join(lines)
-
-
-def summarise_audit(audit: AuditReport) -> str:
-    counts = Counter(claim.proof for claim in audit.claims)
-    return ", ".join(f"{counts[proof]} {proof}" for proof in Proof if counts[proof] or proof in _ALWAYS) + "."
 
 
 log = logging.getLogger(__name__)
@@ -127,13 +118,7 @@ _AT = click.Option(
 @click.command("audit")
 @takes([_AT, _SIGNERS, _RESCORE, _RERUN, busy_option(), *reporting_options()])
 def audit_command(
-    at: str,
-    signers: Path | None,
-    rescore: bool,
-    rerun: tuple[str, ...],
-    busy: bool,
-    as_json: bool,
-    show_all: bool,
+    at: str, signers: Path | None, rescore: bool, rerun: tuple[str, ...], busy: bool, as_json: bool, show_all: bool
 ) -> int:
     """Check every record, log, metric, verdict and rendered file of a commit, from its own bytes alone.
 
@@ -161,11 +146,9 @@ def audit_command(
             for claim, path in repeats.kept:
                 say(f"{claim.where}: {claim.detail}\nkept as {path.relative_to(paths.root)}", err=True)
         _log_claims(found)
-    if as_json:
-        head = {"commit": found.commit, "proof": found.proof, "records": found.records, "logs": found.logs}
-        say_json(render_document("audit", **head, marks=found.marks, claims=found.claims))
-    else:
-        say(render_audit_text(found, paint=choose_paint(), everything=show_all))
+    head = {"commit": found.commit, "proof": found.proof, "records": found.records, "logs": found.logs}
+    document = render_document("audit", **head, marks=found.marks, claims=found.claims)
+    say_report(document, render_audit_text(found, choose_paint(), everything=show_all), as_json=as_json)
     return IN_SYNC if found.proof in (Proof.PROVEN, Proof.ATTESTED) else NOT_IN_SYNC
 
 

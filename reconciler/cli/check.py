@@ -23,12 +23,7 @@ from reconciler.cli.shared.tree_options import (
 from reconciler.diff.change import Finding
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC, ReconcilerError
 from reconciler.reconcile.planning import PlanResult, compute_plan
-from reconciler.reconcile.rendered_check import (
-    find_contradicted,
-    find_stored_logs,
-    point_to_settings,
-    trace_cells,
-)
+from reconciler.reconcile.rendered_check import find_contradicted, find_stored_logs, point_to_settings, trace_cells
 from reconciler.render.documents import render_document
 from reconciler.render.findings import LIMIT, render_findings_part, render_findings_text
 from reconciler.rules.programs import PublishedLists, find_program_of_tree

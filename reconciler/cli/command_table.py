@@ -20,10 +20,7 @@ WITHOUT_NAME = "pass"
 _BUILT_IN: Mapping[str, tuple[str, str]] = {
     "init": ("reconciler.cli.init", "Make a repository with a commented starter spec for this machine."),
     "detect": ("reconciler.cli.detect", "Read this machine, and propose how the spec should describe it."),
-    "doctor": (
-        "reconciler.cli.doctor",
-        "List what is missing for real runs and the submission.",
-    ),
+    "doctor": ("reconciler.cli.doctor", "List what is missing for real runs and the submission."),
     "prove": ("reconciler.cli.prove", "Test features on this machine's hardware; report without names or secrets."),
     "explain": (
         "reconciler.cli.spec:explain_command",
@@ -54,18 +51,12 @@ _BUILT_IN: Mapping[str, tuple[str, str]] = {
     "watch": ("reconciler.cli.watch", "Make a pass whenever the specs, records, tree or branch change."),
     "status": ("reconciler.cli.status", "Show the matrix of cells and conditions with the results."),
     "show": ("reconciler.cli.show:show_command", "Show every resolved value of a cell with the line that sets it."),
-    "why": (
-        "reconciler.cli.show:why_command",
-        "Explain what a cell has to do and why, or that it has nothing to do.",
-    ),
+    "why": ("reconciler.cli.show:why_command", "Explain what a cell has to do and why, or that it has nothing to do."),
     "accept": (
         "reconciler.cli.decisions:accept_command",
         "Let results count for a while although their inputs differ.",
     ),
-    "freeze": (
-        "reconciler.cli.decisions:freeze_command",
-        "Skip a cell, or the whole submission, in every pass.",
-    ),
+    "freeze": ("reconciler.cli.decisions:freeze_command", "Skip a cell, or the whole submission, in every pass."),
     "unfreeze": ("reconciler.cli.decisions:unfreeze_command", "End a freeze."),
     "embargo": ("reconciler.cli.embargo", "Show where results may go today; check each git push."),
     "logs": ("reconciler.cli.logs", "Find or print the logs of a cell."),
@@ -82,10 +73,7 @@ _BUILT_IN: Mapping[str, tuple[str, str]] = {
         "List the built-in benchmarks; show what one needs on disk.",
     ),
     "fetch": ("reconciler.cli.fetch", "Download and verify datasets and models, or explain how to get them."),
-    "rehearse": (
-        "reconciler.cli.rehearse",
-        "Rehearse a submission with generated data.",
-    ),
+    "rehearse": ("reconciler.cli.rehearse", "Rehearse a submission with generated data."),
     "rounds": (
         "reconciler.cli.rounds:rounds_command",
         "Show the rules of the rounds, where sources differ, and what changed.",

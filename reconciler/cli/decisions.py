@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from reconciler.cli.shared.options import cell_argument, json_option, spec_option, takes
-from reconciler.cli.shared.output import say, say_json
+from reconciler.cli.shared.output import say, say_json, say_report
 from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.cli.shared.repository import find_repository
 from reconciler.errors import IN_SYNC
@@ -47,10 +47,9 @@ def add_commit_option() -> click.Option:
     return click.Option(["--commit"], is_flag=True, help="Commit the decision, and nothing else, to git.")
 
 
-def say_damaged(damaged: Mapping[str, str]) -> None:
-    """Print that these decisions have no effect. ``damaged``: file → its problem."""
-    for path, why in sorted(damaged.items()):
-        say(f"{path}: {why}: it has no effect")
+def describe_damaged(damaged: Mapping[str, str]) -> list[str]:
+    """Describe decisions that have no effect. ``damaged``: file → its problem."""
+    return [f"{path}: {why}: it has no effect" for path, why in sorted(damaged.items())]
 
 
 def say_next(paths: RepositoryPaths, made: str, changed: Iterable[str]) -> None:
@@ -136,15 +135,10 @@ def accept_command(
 
 def _list_acceptances(paths: RepositoryPaths, options: Options, *, as_json: bool) -> int:
     found, damaged = list_acceptances(paths, options)
-    if as_json:
-        rows = [{"file": path, "stands": str(status), **make_versioned(FORMAT, item)} for path, item, status in found]
-        say_json(render_document("accept", acceptances=rows, damaged=damaged))
-        return IN_SYNC
-    for path, item, status in found:
-        say(f"{item.cell}: {show_acceptance(item, status)}\n    {path}")
-    say_damaged(damaged)
-    if not found:
-        say("Nothing is accepted: every result matches its inputs.")
+    rows = [{"file": path, "stands": str(status), **make_versioned(FORMAT, item)} for path, item, status in found]
+    lines = [f"{item.cell}: {show_acceptance(item, status)}\n    {path}" for path, item, status in found]
+    lines += [*describe_damaged(damaged), *([] if found else ["Nothing is accepted: every result matches its inputs."])]
+    say_report(render_document("accept", acceptances=rows, damaged=damaged), "\n".join(lines), as_json=as_json)
     return IN_SYNC
 
 
@@ -196,19 +190,14 @@ def freeze_command(
 
 def _list_freezes(paths: RepositoryPaths, *, as_json: bool) -> int:
     decisions = read_decisions(paths)
-    if as_json:
-        rows = [
-            {"file": path, "holds": item in decisions.frozen, **make_versioned(FORMAT, item)}
-            for path, item in decisions.freezes.items()
-        ]
-        say_json(render_document("freeze", freezes=rows, damaged=decisions.damaged))
-        return IN_SYNC
+    rows, lines = [], []
     for path, item in decisions.freezes.items():
-        over = "" if item in decisions.frozen else " (over)"
-        say(f"{item.cell or 'the whole submission'}: {item}{over}\n    {path}")
-    if not decisions.freezes:
-        say("Nothing is frozen.")
-    say_damaged(decisions.damaged)
+        holds = item in decisions.frozen
+        rows.append({"file": path, "holds": holds, **make_versioned(FORMAT, item)})
+        lines.append(f"{item.cell or 'the whole submission'}: {item}{'' if holds else ' (over)'}\n    {path}")
+    lines = [*(lines or ["Nothing is frozen."]), *describe_damaged(decisions.damaged)]
+    document = render_document("freeze", freezes=rows, damaged=decisions.damaged)
+    say_report(document, "\n".join(lines), as_json=as_json)
     return IN_SYNC
 
 

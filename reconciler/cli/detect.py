@@ -51,10 +51,7 @@ def command(
     if found.is_assumed:
         say(f"This machine matches {found.system}, one of the systems in the spec.", err=True)
     if found.unlike:
-        say(
-            f"Warning: this machine is not {found.system}: {found.unlike}. The values below are its own.",
-            err=True,
-        )
+        say(f"Warning: this machine is not {found.system}: {found.unlike}. The values below are its own.", err=True)
     if as_json:
         say_json(_render_detection(found))
     else:

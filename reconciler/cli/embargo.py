@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from reconciler.cli.shared.options import json_option, takes
-from reconciler.cli.shared.output import say, say_json
+from reconciler.cli.shared.output import say, say_report
 from reconciler.cli.shared.repository import find_repository
 from reconciler.errors import IN_SYNC, ReconcilerError, RepositoryError
 from reconciler.reconcile.planning import Options, PlanCache
@@ -43,20 +43,15 @@ def command(address: str | None, install: bool, as_json: bool) -> int:
     if address is not None:
         if why := explain_refusal(embargo, address, today):
             raise ReconcilerError(why, fix="name it in spec.embargo.allow if it is private, or wait for that day")
-        if as_json:
-            say_json(render_document("embargo", address=show_embargo(address), allowed=True))
-        else:
-            say(f"{show_embargo(address)}: allowed")
+        shown = show_embargo(address)
+        say_report(render_document("embargo", address=shown, allowed=True), f"{shown}: allowed", as_json=as_json)
         return IN_SYNC
     remotes = [(name, url, explain_refusal(embargo, url, today)) for name, url in git.list_remotes(paths.root)]
-    if as_json:
-        rows = [{"remote": name, "address": show_embargo(url), "allowed": not why} for name, url, why in remotes]
-        parts = {"until": embargo.until, "allow": embargo.allow} if embargo else {}
-        say_json(render_document("embargo", declared=embargo is not None, **parts, remotes=rows))
-        return IN_SYNC
-    say(_describe_embargo(embargo))
-    for name, url, why in remotes:
-        say(f"  {name} {show_embargo(url)}: {'refused' if why else 'allowed'}")
+    rows = [{"remote": name, "address": show_embargo(url), "allowed": not why} for name, url, why in remotes]
+    parts = {"until": embargo.until, "allow": embargo.allow} if embargo else {}
+    lines = [f"  {row['remote']} {row['address']}: {'allowed' if row['allowed'] else 'refused'}" for row in rows]
+    document = render_document("embargo", declared=embargo is not None, **parts, remotes=rows)
+    say_report(document, "\n".join([_describe_embargo(embargo), *lines]), as_json=as_json)
     return IN_SYNC
 
 
@@ -65,11 +60,8 @@ def _describe_embargo(embargo: Embargo | None) -> str:
         return "No embargo is declared: results may go anywhere."
     if not embargo.is_in_force(datetime.now(UTC).date()):
         return f"The embargo ended on {embargo.until}: results may go anywhere."
-    return (
-        f"An {embargo}: results may go only to {', '.join(embargo.allow)}."
-        if embargo.allow
-        else f"An {embargo}: results may go nowhere."
-    )
+    where = f"only to {', '.join(embargo.allow)}" if embargo.allow else "nowhere"
+    return f"An {embargo}: results may go {where}."
 
 
 def _install_hook(paths: RepositoryPaths) -> int:

@@ -8,7 +8,7 @@ import sys
 import click
 
 from reconciler.cli.shared.options import json_option, takes
-from reconciler.cli.shared.output import choose_paint, is_quiet, say, say_json, use_colour
+from reconciler.cli.shared.output import choose_paint, is_quiet, say, say_report, use_colour
 from reconciler.cli.shared.repository import find_repository
 from reconciler.errors import (
     ERROR,
@@ -105,10 +105,7 @@ def command(
             say("Interrupted. Downloaded files are kept; run the same command again to continue.", err=True)
             return INTERRUPTED
     report = FetchReport(place, ended, free, dry_run)
-    if as_json:
-        say_json(render_fetch_document(report))
-    else:
-        say(render_fetch_text(report, choose_paint()))
+    say_report(render_fetch_document(report), render_fetch_text(report, choose_paint()), as_json=as_json)
     if any(item.fate is FetchStatus.FAILED for item in ended):
         return ERROR
     return IN_SYNC if all(item.fate in (FetchStatus.HERE, FetchStatus.FETCHED) for item in ended) else NOT_IN_SYNC

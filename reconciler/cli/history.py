@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from reconciler.cli.shared.options import cell_argument, complete_refs, json_option, reporting_options, takes
-from reconciler.cli.shared.output import choose_paint, say, say_commands, say_json
+from reconciler.cli.shared.output import choose_paint, say, say_commands, say_json, say_report
 from reconciler.cli.shared.plan_options import list_declared_cells
 from reconciler.cli.shared.repository import find_repository
 from reconciler.diff.timeline import Side
@@ -94,7 +94,7 @@ def pr_command(
     if markdown == Path("-"):
         say(views.render_markdown(compared.outside).removesuffix("\n"), is_folded=False)
     elif as_json:
-        say_json(views.render_document(found))
+        say_json(views.render_impact(found))
     else:
         say(views.render_text(found, paint=choose_paint(), limit=None if show_all else views.LIMIT))
     if annotate if annotate is not None else os.environ.get("GITHUB_ACTIONS") == "true" and not as_json:
@@ -164,10 +164,7 @@ def compare_command(one: str, other: str | None, as_json: bool) -> int:
         if not dots or not one or not other:
             raise click.UsageError("name two: reconcile compare A B, or A..B of two commits")
     found = compare((one, other), _read_sides(one), _read_sides(other))
-    if as_json:
-        say_json(report_comparison(found))
-    else:
-        say(render_comparison_text(found, choose_paint()))
+    say_report(report_comparison(found), render_comparison_text(found, choose_paint()), as_json=as_json)
     return IN_SYNC
 
 
@@ -188,7 +185,11 @@ def history_command(cell: str, trials: bool, as_json: bool) -> int:
     """
     paths = find_repository()
     if trials:
-        return _report_trials(paths, find_cell(cell, list_declared_cells(paths)), as_json=as_json)
+        found = find_cell(cell, list_declared_cells(paths))
+        runs = list_trials(paths, found)
+        document = render_document("history", cell=found, trials=[render_trial_part(run) for run in runs])
+        say_report(document, render_trials_text(str(found), runs, choose_paint()), as_json=as_json)
+        return IN_SYNC
     past = read_past(paths)
     found = find_measured_cell(cell, past.cells, lambda: list_declared_cells(paths))
     results = past.list_measured(found)
@@ -213,15 +214,6 @@ def count_uncommitted(paths: RepositoryPaths) -> int:
 
 def describe_uncommitted(count: int) -> str:
     return f"{show_count(count, 'record')} in state/ not committed yet"
-
-
-def _report_trials(paths: RepositoryPaths, cell: Cell, *, as_json: bool) -> int:
-    runs = list_trials(paths, cell)
-    if as_json:
-        say_json(render_document("history", cell=cell, trials=[render_trial_part(run) for run in runs]))
-    else:
-        say(render_trials_text(str(cell), runs, choose_paint()))
-    return IN_SYNC
 
 
 @click.command("blame")

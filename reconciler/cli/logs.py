@@ -12,7 +12,7 @@ import click
 from msgspec import Struct
 
 from reconciler.cli.shared.options import cell_argument, json_option, spec_option, takes
-from reconciler.cli.shared.output import choose_paint, say, say_at_once, say_json
+from reconciler.cli.shared.output import choose_paint, say, say_at_once, say_report
 from reconciler.cli.shared.plan_options import find_asked_cell
 from reconciler.cli.show import describe_file
 from reconciler.errors import IN_SYNC, ReconcilerError
@@ -24,7 +24,7 @@ from reconciler.record.store import find_readable
 from reconciler.render.cell import render_file_row
 from reconciler.render.colour import Tone
 from reconciler.render.documents import convert_plain_value, render_document
-from reconciler.render.progress import EVERY, render_progress_of
+from reconciler.render.progress import EVERY, render_progress_text
 from reconciler.render.table import render_table
 from reconciler.resource.kinds import PERFORMANCE, Address, Cell, Kind, RunAddress
 from reconciler.resource.records import CHILD_LOG, Artifact, Ended, Summary
@@ -88,7 +88,7 @@ def _show_printed(printed: Printed, shown_at: dict[Address, float], now: float) 
         say_at_once(printed.data.decode("utf-8", "surrogateescape").removesuffix("\n"))
         shown_at[printed.address] = now
     elif printed.progress is not None and now - shown_at.get(printed.address, now) >= EVERY:
-        say(f"{name}: {render_progress_of(printed.progress)}", err=True)
+        say(f"{name}: {render_progress_text(printed.progress)}", err=True)
         shown_at[printed.address] = now
 
 
@@ -136,10 +136,9 @@ def command(cell: str, name: str | None, follow_runs: bool, trials: bool, specs:
         logs = [log for resource in lineage for log in list_logs(seen, resource)]
     if name is not None:
         _print_log(paths, find_log(name, logs))
-    elif as_json:
-        say_json(render_document("logs", cell=chosen, logs=[render_log_part(paths, log) for log in logs]))
     else:
-        say(_render_logs(paths, str(chosen), logs))
+        document = render_document("logs", cell=chosen, logs=[render_log_part(paths, log) for log in logs])
+        say_report(document, _render_logs(paths, str(chosen), logs), as_json=as_json)
     return IN_SYNC
 
 

@@ -17,14 +17,7 @@ import click
 
 from reconciler import __version__
 from reconciler.cli.command_table import WITHOUT_NAME, Commands
-from reconciler.cli.shared.options import (
-    ExistingPath,
-    complete_quick,
-    no_colour_option,
-    quiet_option,
-    verbose_option,
-    wide_option,
-)
+from reconciler.cli.shared.options import ExistingPath, complete_quick, output_options
 from reconciler.cli.shared.output import say, say_error
 from reconciler.errors import BUG, ERROR, IN_SYNC, INTERRUPTED, ReconcilerError, SpecError
 from reconciler.storage.escaping import escape_output
@@ -96,7 +89,7 @@ def reconcile(context: click.Context) -> int | None:
         return result
 
 
-reconcile.params[1:1] = [no_colour_option(), wide_option(), verbose_option(), quiet_option()]
+reconcile.params[1:1] = output_options()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

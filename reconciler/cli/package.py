@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from reconciler.cli.shared.options import ExistingPath, complete_refs, json_option, spec_option, takes
-from reconciler.cli.shared.output import say, say_json
+from reconciler.cli.shared.options import ExistingPath, complete_refs, file_option, json_option, spec_option, takes
+from reconciler.cli.shared.output import say_report
 from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.errors import ERROR, IN_SYNC, ReconcilerError
 from reconciler.history.packaging import (
@@ -73,11 +73,8 @@ def _read_first_line(file: Path) -> str:
 
 _LISTED = 30
 _PLACES = 4  # cells listed for a reason that several have
-_OUTPUT = click.Option(
-    ["-o", "--output"],
-    metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="The archive to write; by default one named after submitter, round and commit in .reconcile/packages/.",
+_OUTPUT = file_option(
+    "The archive to write; by default one named after submitter, round and commit in .reconcile/packages/."
 )
 _ENCRYPT = click.Option(
     ["--encrypt"], type=click.Choice(tuple(ENDINGS)), help="Encrypt it with this program; no plain copy is kept."
@@ -136,29 +133,20 @@ def package_command(
     secret = read_password(password_file, password_env, confirm=True) if encrypt else ""
     packed, written = write_package(submission, target, encrypt or "", secret, amends)
     commands, explained = ([], "") if encrypt else prepare_registration(submission, target)
-    if as_json:
-        files = [str(path) for path in written]
-        say_json(
-            render_document(
-                "package", commit=submission.commit, files=files, sha256=packed.sha256, registration=commands
-            )
-        )
-    else:
-        what = f"{show_count(len(packed.files), 'file')} of {show_count(len(submission.content.cells), 'cell')}"
-        say(f"Packed {what} of commit {submission.commit[:12]}: {show_size(packed.size)}, sha256 {packed.sha256}")
-        say("\n".join(f"  {path}" for path in written))
-        for cell, acceptance in submission.seen.difference.accepted.items():
-            say(f"  accepted {cell}: {show_acceptance(acceptance)}")
-        if explained:
-            say(explained)
+    parts = {"commit": submission.commit, "files": written, "sha256": packed.sha256, "registration": commands}
+    what = f"{show_count(len(packed.files), 'file')} of {show_count(len(submission.content.cells), 'cell')}"
+    accepted_cells = submission.seen.difference.accepted
+    lines = [
+        f"Packed {what} of commit {submission.commit[:12]}: {show_size(packed.size)}, sha256 {packed.sha256}",
+        *(f"  {path}" for path in written),
+        *(f"  accepted {cell}: {show_acceptance(acceptance)}" for cell, acceptance in accepted_cells.items()),
+        *([explained] if explained else []),
+    ]
+    say_report(render_document("package", **parts), "\n".join(lines), as_json=as_json)
     return IN_SYNC
 
 
 def _report_refusals(refusals: list[Refusal], *, as_json: bool) -> None:
-    if as_json:
-        rows = [{"where": r.where, "reason": r.reason, "fix": r.fix} for r in refusals]
-        say_json(render_document("package", refused=rows))
-        return
     places: dict[tuple[str, str], list[str]] = {}
     for refusal in refusals:
         places.setdefault((refusal.reason, refusal.fix), []).append(refusal.where)
@@ -170,7 +158,7 @@ def _report_refusals(refusals: list[Refusal], *, as_json: bool) -> None:
             lines.append(f"    fix: {fix}")
     if len(places) > len(shown):
         lines.append(f"  … and {len(places) - len(shown)} more; --json lists all")
-    say("\n".join(lines))
+    say_report(render_document("package", refused=refusals), "\n".join(lines), as_json=as_json)
 
 
 _FILE = click.Argument(["file"], metavar="FILE", type=ExistingPath(dir_okay=False, path_type=Path))
@@ -188,17 +176,13 @@ _VERIFY = click.Option(
 @click.command("unpack")
 @takes([_FILE, _UNPACK_INTO, _VERIFY, *password_options(), json_option()])
 def unpack_command(
-    file: Path,
-    output: Path | None,
-    verify: bool,
-    password_file: Path | None,
-    password_env: str | None,
-    as_json: bool,
+    file: Path, output: Path | None, verify: bool, password_file: Path | None, password_env: str | None, as_json: bool
 ) -> int:
     """Unpack an archive that `package` wrote, encrypted or not. Names that lead out of DIR, and links, are refused."""
     require_file(file)
     folder = output or Path(_strip_endings(file.name))
-    manifest = _find_manifest(file)
+    ending = next((e for e in ENDINGS.values() if file.name.endswith(e)), "")
+    manifest = file.with_name(f"{file.name.removesuffix(ending)}{MANIFEST}{ending}")
     if verify and not manifest.is_file():
         raise ReconcilerError(f"there is no {manifest.name} to verify with", fix="fetch it too, or omit --verify")
     checked = list(verify_digests(file)) if verify else []
@@ -212,18 +196,11 @@ def unpack_command(
                 decrypt(manifest, listed, secret)
         unpacked = unpack(archive, folder, listed.read_bytes() if verify else None)
     checked += unpacked.checked
-    if as_json:
-        report = {"folder": str(folder), "files": unpacked.files, "bytes": unpacked.size, "verified": checked}
-        say_json(render_document("unpack", **report))
-    else:
-        say("\n".join(f"ok: {line}" for line in checked) if checked else "Not verified.")
-        say(f"Unpacked {show_count(unpacked.files, 'file')} ({show_size(unpacked.size)}) into {folder}")
+    report = {"folder": folder, "files": unpacked.files, "bytes": unpacked.size, "verified": checked}
+    lines = [f"ok: {line}" for line in checked] or ["Not verified."]
+    lines.append(f"Unpacked {show_count(unpacked.files, 'file')} ({show_size(unpacked.size)}) into {folder}")
+    say_report(render_document("unpack", **report), "\n".join(lines), as_json=as_json)
     return IN_SYNC
-
-
-def _find_manifest(file: Path) -> Path:
-    ending = next((e for e in ENDINGS.values() if file.name.endswith(e)), "")
-    return file.with_name(f"{file.name.removesuffix(ending)}{MANIFEST}{ending}")
 
 
 def _strip_endings(name: str) -> str:

@@ -84,13 +84,4 @@ def attach_command(words: tuple[str, ...], as_json: bool, show_all: bool) -> int
     """Follow the jobs that an earlier pass left in a queue, and record their results. Starts nothing new; Ctrl-C does
     not cancel the jobs."""
     paths, options = find_asked_cells(words)
-    return run(
-        paths,
-        replace(
-            options,
-            attach=True,
-            detach=True,
-        ),
-        as_json=as_json,
-        show_all=show_all,
-    )
+    return run(paths, replace(options, attach=True, detach=True), as_json=as_json, show_all=show_all)

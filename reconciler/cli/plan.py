@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from reconciler.cli.shared.options import quick_option, reporting_options, selection_options, split_words, takes
+from reconciler.cli.shared.options import (
+    file_option,
+    quick_option,
+    reporting_options,
+    selection_options,
+    split_words,
+    takes,
+)
 from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.cli.shared.plan_options import (
     choose_exit_code,
@@ -39,12 +46,7 @@ if TYPE_CHECKING:
     from reconciler.resource.conditions import CellStatus
 
 log = logging.getLogger(__name__)
-_OUTPUT = click.Option(
-    ["-o", "--output"],
-    type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
-    metavar="FILE",
-    help="Save the plan for `reconcile apply FILE`; - writes it to standard output.",
-)
+_OUTPUT = file_option("Save the plan for `reconcile apply FILE`; - writes it to standard output.")
 
 
 class _Deadline(click.DateTime):
@@ -94,7 +96,7 @@ def command(
     began = time.monotonic()
     with open_log(paths.log, "plan"):
         seen = compute_selected_plan(paths, options)
-        _print_timing(seen, time.monotonic() - began)
+        _log_plan(seen, time.monotonic() - began)
     if output == Path("-"):
         output, as_json = None, True
     if output is not None:
@@ -145,7 +147,7 @@ def _schedule_steps(seen: PlanResult, now: datetime, by: datetime) -> tuple[Mach
     return schedule(seen.plan, place, (by - now).total_seconds())
 
 
-def _print_timing(seen: PlanResult, seconds: float) -> None:
+def _log_plan(seen: PlanResult, seconds: float) -> None:
     """Log the amount of work and the problems."""
     plan = seen.plan
     add_context(submission=plan.name)

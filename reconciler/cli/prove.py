@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from reconciler.cli.shared.options import json_option, takes
+from reconciler.cli.shared.options import file_option, json_option, takes
 from reconciler.cli.shared.output import say, say_json
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC
 from reconciler.rehearse.machine_parts import PARTS, Given, describe_here, redact, try_parts
@@ -25,12 +25,7 @@ from reconciler.storage.files import replace
         click.Option(["--ntp"], default="", metavar="HOST", help="For `power`: the time server of both machines."),
         click.Option(["--kit"], default="", metavar="DIR", help="For `power`: a folder of MLCommons' power kit."),
         click.Option(["--profile"], default="", metavar="NAME", help="For `mig`: the slice; default: the smallest."),
-        click.Option(
-            ["-o", "--output"],
-            type=click.Path(dir_okay=False, path_type=Path),
-            metavar="FILE",
-            help="Where to write the report, after it was shown.",
-        ),
+        file_option("Where to write the report, after it was shown."),
         click.Option(["--yes"], is_flag=True, help="Write the report without asking."),
         json_option(),
     ]

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from reconciler.cli.decisions import add_commit_option
 from reconciler.cli.shared.options import json_option, takes
-from reconciler.cli.shared.output import choose_paint, say, say_json
+from reconciler.cli.shared.output import choose_paint, say, say_json, say_report
 from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.cli.shared.repository import find_repository
 from reconciler.diff.pruning import Prunable
@@ -116,10 +116,8 @@ def gc_command(dry_run: bool, trials: bool, as_json: bool) -> int:
         elsewhere = git.list_blobs_in_refs(paths.root, RECORDS, ".json")
         spared = (*find_submitted(paths), *find_submitted(TrialPaths(paths.root, paths.apart)))
         report = collect(paths, elsewhere, spared=spared, dry_run=dry_run, trials=trials)
-    if as_json:
-        say_json(render_document("gc", dry_run=dry_run, **structs.asdict(report)))
-    else:
-        say(_render_gc_text(report, dry_run))
+    document = render_document("gc", dry_run=dry_run, **structs.asdict(report))
+    say_report(document, _render_gc_text(report, dry_run), as_json=as_json)
     return IN_SYNC
 
 

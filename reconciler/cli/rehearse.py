@@ -99,7 +99,15 @@ def command(
         round_name=round_name, division=division, category=category, size=size, samples=samples or 0, seed=seed
     )
     root = (output or _choose_folder(chosen)).resolve()
-    rehearsal = prepare_rehearsal(root, chosen, asked, _GenerationLines(as_json))
+    reported = time.monotonic()
+
+    def say_generated(name: str, progress: Progress) -> None:
+        nonlocal reported
+        if time.monotonic() - reported >= _REPORT_EVERY:
+            reported = time.monotonic()
+            say(f"{name}: generating, {progress.done:,} of {progress.expected:,} samples", err=as_json)
+
+    rehearsal = prepare_rehearsal(root, chosen, asked, say_generated)
     for item in rehearsal.generated:
         how = "generated" if item.made else "there already"
         say(f"{item.name}: {show_count(item.samples, 'sample')} and a network, {how}: {root / item.data}", err=as_json)
@@ -143,18 +151,6 @@ def _check_rehearsal(pass_report: PassReport, rehearsal: Rehearsal) -> Rehearsal
     report = check_tree(pass_report.tree, round_name=rehearsal.round_name)
     refusals = find_refusals(load_packed_submission(pass_report.after), despite_embargo=False)
     return judge_rehearsal(report, refusals, earlier=rehearsal.has_earlier)
-
-
-class _GenerationLines:
-    """Print a line every few seconds while data is generated."""
-
-    def __init__(self, as_json: bool) -> None:
-        self._err, self._reported = as_json, time.monotonic()
-
-    def __call__(self, name: str, progress: Progress) -> None:
-        if time.monotonic() - self._reported >= _REPORT_EVERY:
-            self._reported = time.monotonic()
-            say(f"{name}: generating, {progress.done:,} of {progress.expected:,} samples", err=self._err)
 
 
 def _say_check(checked: RehearsalCheck) -> None:

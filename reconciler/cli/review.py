@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from reconciler.cli.decisions import add_commit_option, add_reason_option, render_decision, say_damaged, say_next
+from reconciler.cli.decisions import add_commit_option, add_reason_option, describe_damaged, render_decision, say_next
 from reconciler.cli.shared.options import cell_argument, complete_refs, json_option, spec_option, takes
-from reconciler.cli.shared.output import say, say_json
+from reconciler.cli.shared.output import say, say_json, say_report
 from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.cli.shared.repository import find_repository
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC, ReconcilerError
@@ -65,18 +65,12 @@ def respond_command(cell: str, at: str, objection: str, folder: Path | None, as_
         for name, content in files.items():
             replace_file(aside / name, content, durable=False)
     unproven = count_unproven(evidence.claims)
-    if as_json:
-        claims = [{"what": c.what, "proof": str(c.proof), "detail": c.detail} for c in evidence.claims]
-        runs = [
-            {"name": run.name, "id": run.id, "commit": run.brought, "missing": run.missing} for run in evidence.runs
-        ]
-        say_json(
-            render_document("respond", cell=found, commit=seen.commit, folder=str(target), runs=runs, claims=claims)
-        )
-    else:
-        said = f"{show_count(unproven, 'claim')} of the audit not proven" if unproven else "the audit proves all of it"
-        say(f"Wrote {show_count(len(files), 'file')} to {target}: {show_count(len(evidence.runs), 'record')}; {said}.")
-        say(f"Write the answer into {target / 'README.md'}.")
+    claims = [{"what": c.what, "proof": c.proof, "detail": c.detail} for c in evidence.claims]
+    runs = [{"name": run.name, "id": run.id, "commit": run.brought, "missing": run.missing} for run in evidence.runs]
+    document = render_document("respond", cell=found, commit=seen.commit, folder=target, runs=runs, claims=claims)
+    said = f"{show_count(unproven, 'claim')} of the audit not proven" if unproven else "the audit proves all of it"
+    wrote = f"Wrote {show_count(len(files), 'file')} to {target}: {show_count(len(evidence.runs), 'record')}; {said}."
+    say_report(document, f"{wrote}\nWrite the answer into {target / 'README.md'}.", as_json=as_json)
     return NOT_IN_SYNC if unproven else IN_SYNC
 
 
@@ -89,9 +83,7 @@ _LIST = click.Option(["--list", "listing"], is_flag=True, help="List every amend
 
 
 @click.command("amend")
-@takes(
-    [_CELL, _SINCE, _OBJECTION_FILED, add_reason_option(), _LIST, add_commit_option(), spec_option(), json_option()],
-)
+@takes([_CELL, _SINCE, _OBJECTION_FILED, add_reason_option(), _LIST, add_commit_option(), spec_option(), json_option()])
 def amend_command(
     cell: str | None,
     since: str | None,
@@ -133,13 +125,12 @@ def _print_amendment(item: Amendment) -> None:
 
 def _list_amendments(paths: RepositoryPaths, *, as_json: bool) -> int:
     decisions = read_decisions(paths)
-    if as_json:
-        rows = [{"file": path, **make_versioned(FORMAT, item)} for path, item in decisions.amendments.items()]
-        say_json(render_document("amend", amendments=rows, damaged=decisions.damaged))
-        return IN_SYNC
-    for path, item in decisions.amendments.items():
-        say(f"{item.cell}: {item.reason} (objection: {item.objection}; since {item.commit[:12]})\n    {path}")
-    say_damaged(decisions.damaged)
-    if not decisions.amendments:
-        say("Nothing is amended.")
+    rows = [{"file": path, **make_versioned(FORMAT, item)} for path, item in decisions.amendments.items()]
+    lines = [
+        f"{item.cell}: {item.reason} (objection: {item.objection}; since {item.commit[:12]})\n    {path}"
+        for path, item in decisions.amendments.items()
+    ]
+    lines += [*describe_damaged(decisions.damaged), *([] if decisions.amendments else ["Nothing is amended."])]
+    document = render_document("amend", amendments=rows, damaged=decisions.damaged)
+    say_report(document, "\n".join(lines), as_json=as_json)
     return IN_SYNC

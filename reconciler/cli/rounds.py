@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from reconciler.cli.shared.options import ExistingPath, complete_rounds, json_option, takes
-from reconciler.cli.shared.output import choose_paint, say, say_json
+from reconciler.cli.shared.output import choose_paint, say, say_json, say_report
 from reconciler.errors import IN_SYNC, ReconcilerError, suggest_nearest
 from reconciler.fetch.scratch import FileState, Found, find_scratch, look_for
 from reconciler.loadgen.user_conf import UserConf, parse_user_conf
@@ -60,14 +60,8 @@ def benchmarks_command(context: click.Context, as_json: bool) -> int:
     here = {facts.code: _look_for_files(facts) for facts in found}
     scenarios = {facts.code: _find_scenarios(facts, *facts.names.values()) for facts in found}
     if as_json:
-        rows = [
-            {
-                **convert_plain_value(facts),
-                "rounds": scenarios[facts.code],
-                "files": render_files_part(here[facts.code]),
-            }
-            for facts in found
-        ]
+        files = {facts.code: render_files_part(here[facts.code]) for facts in found}
+        rows = [{**convert_plain_value(f), "rounds": scenarios[f.code], "files": files[f.code]} for f in found]
         say_json(render_document("benchmarks", benchmarks=rows))
     else:
         by_name = {name: _find_scenarios(facts, official) for facts in found for name, official in facts.names.items()}
@@ -87,11 +81,10 @@ def show_benchmark(name: str, as_json: bool) -> int:
             fix=f"{suggest_nearest(name, known)}`reconcile benchmarks` lists them",
         )
     scenarios = _find_scenarios(facts, facts.find_official_name(name))
-    if as_json:
-        files = render_files_part(_look_for_files(facts))
-        say_json(render_document("benchmark", **convert_plain_value(facts), rounds=scenarios, files=files))
-    else:
-        say(render_benchmark_page(facts, scenarios, _look_for_files(facts), choose_paint()))
+    here = _look_for_files(facts)
+    parts = {**convert_plain_value(facts), "rounds": scenarios, "files": render_files_part(here)}
+    text = render_benchmark_page(facts, scenarios, here, choose_paint())
+    say_report(render_document("benchmark", **parts), text, as_json=as_json)
     return IN_SYNC
 
 
@@ -154,12 +147,9 @@ def rounds_command(context: click.Context, as_json: bool) -> int:
     if context.invoked_subcommand is not None:
         return IN_SYNC
     found = [load_ruleset(name) for name in list_rounds()]
-    if as_json:
-        rows = [{"round": r.round, "layout": r.layout, "benchmarks": list(r.benchmarks)} for r in found]
-        say_json(render_document("rounds", rounds=rows))
-        return IN_SYNC
+    rows = [{"round": r.round, "layout": r.layout, "benchmarks": list(r.benchmarks)} for r in found]
     listed = [(r.round, show_count(len(r.benchmarks), "benchmark"), f"layout {r.layout}") for r in found]
-    say("\n".join(render_table(listed)))
+    say_report(render_document("rounds", rounds=rows), "\n".join(render_table(listed)), as_json=as_json)
     return IN_SYNC
 
 
@@ -168,19 +158,11 @@ def rounds_command(context: click.Context, as_json: bool) -> int:
 def show_round(round_name: str, benchmark: str | None, as_json: bool) -> int:
     """Show the rules of ROUND: all benchmarks, or every value of BENCHMARK with its sources."""
     ruleset = load_ruleset(round_name)
-    if benchmark is not None:
-        rules = _find_rules(ruleset, benchmark)
-        if as_json:
-            say_json(render_document("round", round=round_name, benchmarks={rules.name: render_benchmark_part(rules)}))
-        else:
-            say(render_benchmark_text(rules, choose_paint()))
-    elif as_json:
-        parts = {rules.name: render_benchmark_part(rules) for rules in ruleset.benchmarks.values()}
-        say_json(
-            render_document("round", round=round_name, benchmarks=parts, sections=convert_plain_value(ruleset.sections))
-        )
-    else:
-        say(render_round_text(ruleset, choose_paint()))
+    rules = None if benchmark is None else _find_rules(ruleset, benchmark)
+    text = render_round_text(ruleset, choose_paint()) if rules is None else render_benchmark_text(rules, choose_paint())
+    parts = {found.name: render_benchmark_part(found) for found in ([rules] if rules else ruleset.benchmarks.values())}
+    sections = {} if rules else {"sections": ruleset.sections}
+    say_report(render_document("round", round=round_name, benchmarks=parts, **sections), text, as_json=as_json)
     return IN_SYNC
 
 
@@ -198,10 +180,8 @@ def show_conflicts(round_name: str | None, as_json: bool) -> int:
     """List each value of ROUND (by default the newest) for which the sources differ: the one that applies, and why."""
     ruleset = load_ruleset(round_name or list_rounds()[-1])
     found = find_conflicts(ruleset)
-    if as_json:
-        say_json(render_document("round conflicts", round=ruleset.round, conflicts=render_conflicts_part(found)))
-    else:
-        say(render_conflicts_text(ruleset.round, found, choose_paint()))
+    document = render_document("round conflicts", round=ruleset.round, conflicts=render_conflicts_part(found))
+    say_report(document, render_conflicts_text(ruleset.round, found, choose_paint()), as_json=as_json)
     return IN_SYNC
 
 
@@ -214,11 +194,7 @@ def show_conflicts(round_name: str | None, as_json: bool) -> int:
             type=ExistingPath(file_okay=False, path_type=Path),
             help="A checkout of mlcommons/inference, or its folder tools/submission. No code of it is run.",
         ),
-        click.Option(
-            ["--conf"],
-            type=ExistingPath(dir_okay=False, path_type=Path),
-            help="The round's mlperf.conf.",
-        ),
+        click.Option(["--conf"], type=ExistingPath(dir_okay=False, path_type=Path), help="The round's mlperf.conf."),
         click.Option(["--round", "round_name"], help="Default: the newest that the checker has."),
         click.Option(["--base"], help="The round that it extends. Default: the newest known one before it."),
         json_option(),
@@ -237,11 +213,9 @@ def draft(checker: Path, conf: Path | None, round_name: str | None, base: str | 
     read = _read_conf(conf) if conf is not None else None
     made = draft_round(name, load_ruleset(base or choose_base(name)), checkers, read)
     text = render_draft(made)
-    if as_json:
-        places = [{"place": str(place), "said": convert_plain_value(said)} for place, said in made.changed.items()]
-        say_json(render_document("round draft", round=name, base=made.base.round, changed=places, text=text))
-    else:
-        say(text.rstrip())
+    places = [{"place": str(place), "said": said} for place, said in made.changed.items()]
+    document = render_document("round draft", round=name, base=made.base.round, changed=places, text=text)
+    say_report(document, text.rstrip(), as_json=as_json)
     return IN_SYNC
 
 
@@ -261,8 +235,6 @@ def _read_conf(path: Path) -> UserConf:
 def show_diff(before: str, after: str, as_json: bool) -> int:
     """List what changed from round BEFORE to round AFTER: benchmarks, and the values of those that both have."""
     diff = diff_rounds(load_ruleset(before), load_ruleset(after))
-    if as_json:
-        say_json(render_document("rounds diff", **render_diff_part(diff)))
-    else:
-        say(render_diff_text(diff, choose_paint()))
+    document = render_document("rounds diff", **render_diff_part(diff))
+    say_report(document, render_diff_text(diff, choose_paint()), as_json=as_json)
     return IN_SYNC

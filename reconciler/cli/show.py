@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import click
 
 from reconciler.cli.shared.options import cell_argument, json_option, spec_option, takes
-from reconciler.cli.shared.output import choose_paint, say, say_json
+from reconciler.cli.shared.output import choose_paint, say_report
 from reconciler.cli.shared.plan_options import find_asked_cell
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC
 from reconciler.execute.commands import describe_command
@@ -27,7 +27,7 @@ from reconciler.render.cell import (
     render_showing_part,
     render_showing_text,
 )
-from reconciler.render.documents import convert_plain_value, render_document
+from reconciler.render.documents import render_document
 from reconciler.render.explanation import (
     collect_origins,
     render_chain_part,
@@ -62,19 +62,10 @@ def why_command(cell: str, specs: tuple[str, ...], as_json: bool) -> int:
         origin: show_line_commit(commit)
         for origin, commit in find_value_commits(paths, collect_origins(explanation)).items()
     }
-    if as_json:
-        say_json(
-            render_document("why", **render_explanation_part(explanation, commits), links=render_chain_part(links))
-        )
-    else:
-        say(
-            "\n".join(
-                [
-                    render_explanation_text(explanation, commits, choose_paint()),
-                    *render_chain_text(links, choose_paint()),
-                ]
-            )
-        )
+    paint = choose_paint()
+    lines = [render_explanation_text(explanation, commits, paint), *render_chain_text(links, paint)]
+    parts = {**render_explanation_part(explanation, commits), "links": render_chain_part(links)}
+    say_report(render_document("why", **parts), "\n".join(lines), as_json=as_json)
     return IN_SYNC if explanation.in_sync else NOT_IN_SYNC
 
 
@@ -95,17 +86,13 @@ def show_command(cell: str, specs: tuple[str, ...], code: bool, show_all: bool, 
     paths, options, seen, chosen, lineage = find_asked_cell(cell, specs)
     if code:
         parts = list_code(paths, seen, chosen)
-        if as_json:
-            say_json(render_document("show", cell=str(chosen), code=convert_plain_value(parts)))
-        else:
-            say(render_code_text(chosen, parts, choose_paint(), show_all=show_all))
+        text = render_code_text(chosen, parts, choose_paint(), show_all=show_all)
+        say_report(render_document("show", cell=chosen, code=parts), text, as_json=as_json)
         return IN_SYNC
     declared = load(list_spec_paths(paths, options.specs), paths.root, os.environ)
     showing = show_cell(paths, seen, declared, chosen, lineage)
-    if as_json:
-        say_json(render_document("show", **render_showing_part(showing)))
-    else:
-        say(render_showing_text(showing, choose_paint()))
+    document = render_document("show", **render_showing_part(showing))
+    say_report(document, render_showing_text(showing, choose_paint()), as_json=as_json)
     return IN_SYNC
 
 

@@ -13,7 +13,7 @@ from click.shell_completion import CompletionItem
 from msgspec.structs import replace
 
 from reconciler.cli.shared.options import json_option, takes
-from reconciler.cli.shared.output import choose_paint, say, say_json
+from reconciler.cli.shared.output import choose_paint, say, say_json, say_report
 from reconciler.cli.shared.repository import find_repository, show_from_root
 from reconciler.desired.checks import check_reading
 from reconciler.desired.compile import compile_desired
@@ -58,10 +58,8 @@ def explain_command(path: str, as_json: bool) -> int:
     Editors use the same schema: the first line of a spec names the schema, schemas/submission.schema.json.
     """
     found = find_schema_node(path)
-    if as_json:
-        say_json(render_document("explain", **render_schema_part(found)))
-        return IN_SYNC
-    say(render_schema_node(found, min(choose_paint().width or WIDTH, WIDTH)))
+    document = render_document("explain", **render_schema_part(found))
+    say_report(document, render_schema_node(found, min(choose_paint().width or WIDTH, WIDTH)), as_json=as_json)
     return IN_SYNC
 
 
@@ -121,31 +119,22 @@ def validate_command(specs: tuple[str, ...], as_json: bool) -> int:
     declared, desired, left_out = _read_specs(specs)
     files = [file.path for file in declared.files]
     distinct = len({resource.key for resource in desired.resources})  # as plans count them: cells may share one
-    if as_json:
-        counts = {"cells": len(declared.cells), "resources": distinct}
-        missing = list(desired.missing_cells)
-        said = {"missing_cells": missing, "notes": list(desired.notes), "left_out": list(left_out), **counts}
-        said["gaps"] = list(desired.gaps)
-        complete = not desired.gaps
-        say_json(render_document("validate", valid=True, complete=complete, problems=[], files=files, **said))
-        return IN_SYNC if complete else NOT_IN_SYNC
+    head = {"valid": True, "complete": not desired.gaps, "problems": [], "files": files}
+    said = {"missing_cells": desired.missing_cells, "notes": desired.notes, "left_out": left_out}
+    counts = {"cells": len(declared.cells), "resources": distinct}
     cells, resources = show_count(len(declared.cells), "cell"), show_count(distinct, "resource")
-    say(f"Valid: {join_listing(files)} ({cells}, {resources}, round {declared.round.value}).")
-    if left_out:
-        say(f"Skipped, because they apply only when given by name: {join_listing(left_out)}")
-    for cell in desired.missing_cells:
-        say(f"Not declared, but required by the round: {cell}")
-    for note in desired.notes:
-        say(note)
-    if not desired.gaps:
-        return IN_SYNC
-    say(f"Before it can be submitted ({show_count(len(desired.gaps), 'gap')}):")
+    lines = [f"Valid: {join_listing(files)} ({cells}, {resources}, round {declared.round.value})."]
+    lines += [f"Skipped, because they apply only when given by name: {join_listing(left_out)}"] if left_out else []
+    lines += [f"Not declared, but required by the round: {cell}" for cell in desired.missing_cells]
+    lines += desired.notes
+    if desired.gaps:
+        lines.append(f"Before it can be submitted ({show_count(len(desired.gaps), 'gap')}):")
     for fix, alike in itertools.groupby(desired.gaps, key=lambda gap: gap.fix):
-        for gap in alike:
-            say(f"  {gap._replace(fix='')}")
-        if fix:
-            say(f"    fix: {fix}")
-    return NOT_IN_SYNC
+        lines += [f"  {gap._replace(fix='')}" for gap in alike]
+        lines += [f"    fix: {fix}"] if fix else []
+    document = render_document("validate", **head, **said, **counts, gaps=desired.gaps)
+    say_report(document, "\n".join(lines), as_json=as_json)
+    return NOT_IN_SYNC if desired.gaps else IN_SYNC
 
 
 def _read_specs(specs: Sequence[str]) -> tuple[Declared, Desired, tuple[str, ...]]:

@@ -11,7 +11,7 @@ from reconciler.cli.shared.options import reporting_options, selection_options, 
 from reconciler.cli.shared.output import choose_paint, say, say_json
 from reconciler.cli.shared.plan_options import choose_exit_code, compute_selected_plan, find_asked_cells
 from reconciler.execute.outcome import QueuedStep
-from reconciler.execute.queue_status import list_jobs_under_way
+from reconciler.execute.queue_status import watch_jobs
 from reconciler.observed.pass_in_progress import find_pass_in_progress
 from reconciler.reconcile.moved_sources import list_moved_sources
 from reconciler.reconcile.planning import PlanResult, list_cells
@@ -26,18 +26,13 @@ from reconciler.rules.programs import load_program
 @click.command("status")
 @takes([split_words(), *selection_options(), *reporting_options()])
 def command(
-    words: tuple[str, ...],
-    exclude: tuple[str, ...],
-    only: tuple[str, ...],
-    deep: bool,
-    as_json: bool,
-    show_all: bool,
+    words: tuple[str, ...], exclude: tuple[str, ...], only: tuple[str, ...], deep: bool, as_json: bool, show_all: bool
 ) -> int:
     """Show for each cell whether it is built, accurate, performed, valid, audited, rendered and ready, and what it
     measured."""
     paths, options = find_asked_cells(words, exclude=exclude, only=only, deep=deep)
     seen = compute_selected_plan(paths, options)
-    cells, under_way = list_cells(seen, options), list_jobs_under_way(paths)
+    cells, under_way = list_cells(seen, options), watch_jobs(paths)()
     if as_json:
         say_json(report_status(seen, cells, under_way))
     else:

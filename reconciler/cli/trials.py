@@ -10,22 +10,29 @@ from pathlib import Path
 
 import click
 
-from reconciler.cli.shared.options import busy_option, cell_argument, json_option, quick_option, spec_option, takes
-from reconciler.cli.shared.output import choose_paint, say, say_error, say_json
+from reconciler.cli.shared.options import (
+    busy_option,
+    cell_argument,
+    file_option,
+    json_option,
+    quick_option,
+    spec_option,
+    takes,
+)
+from reconciler.cli.shared.output import choose_paint, say, say_error, say_json, say_report
 from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.cli.shared.run_pass import choose_view, stop_cleanly
 from reconciler.diff.conditions import trace_lineages
 from reconciler.errors import ERROR, IN_SYNC, INTERRUPTED, NOT_IN_SYNC, ReconcilerError
 from reconciler.plan.select import find_cell, find_cells
 from reconciler.reconcile.desired_cache import list_spec_paths
-from reconciler.reconcile.planning import Options, PlanResult, compute_plan
+from reconciler.reconcile.planning import PlanResult, compute_plan
 from reconciler.render.documents import render_document
 from reconciler.resource.kinds import PERFORMANCE, Cell, RunAddress
 from reconciler.resource.settings import Trial
 from reconciler.spec.cell_edit import edit_cell, render_patch
 from reconciler.spec.files import read_readable_sources
 from reconciler.spec.quantities import UnfitError, parse_duration
-from reconciler.storage.files import RepositoryPaths
 from reconciler.storage.leftovers import write_output
 from reconciler.tune.records import RATE, TrialRun
 from reconciler.tune.report import (
@@ -41,14 +48,7 @@ from reconciler.tune.search import TOLERANCE, NotFound
 from reconciler.tune.session import Goal, RequestedTrial, Search, Settings, searches_rate
 from reconciler.tune.trials import find_run, make_trial
 
-
-def patch_option() -> click.Option:
-    return click.Option(
-        ["-o", "--output"],
-        type=click.Path(dir_okay=False, path_type=Path),
-        metavar="FILE",
-        help="Write the patch there too, for `git apply FILE`.",
-    )
+PATCH_FILE = file_option("Write the patch there too, for `git apply FILE`.")
 
 
 def parse_settings(words: Sequence[str]) -> Settings:
@@ -62,21 +62,6 @@ def parse_settings(words: Sequence[str]) -> Settings:
             raise click.UsageError(f"{name} is given twice")
         found[name] = value
     return tuple(found.items())
-
-
-def find_trial_cell(paths: RepositoryPaths, options: Options, text: str) -> tuple[PlanResult, Cell]:
-    """Plan the declared cells, and return the one that the user means, which has its own runs."""
-    seen = compute_plan(paths, options)
-    cell = find_cell(text, trace_lineages(seen.desired))
-    find_run(seen, cell)
-    return seen, cell
-
-
-def propose_patch(paths: RepositoryPaths, options: Options, trial: Trial) -> str:
-    """Return the edit of the specs that declares these settings; "" if they are declared already."""
-    assert trial.cell is not None
-    sources = read_readable_sources(list_spec_paths(paths, options.specs), paths.root)
-    return render_patch(sources, edit_cell(sources, trial.cell, trial.settings))
 
 
 def write_patch(patch: str, output: Path | None) -> str:
@@ -157,15 +142,10 @@ _TOLERANCE = click.Option(
     help="Stop when an INVALID rate is this close above the VALID one.",
 )
 _TRIALS = click.Option(
-    ["--trials"],
-    type=click.IntRange(min=1),
-    default=40,
-    show_default=True,
-    metavar="N",
-    help="Limit the trials.",
+    ["--trials"], type=click.IntRange(min=1), default=40, show_default=True, metavar="N", help="Limit the trials."
 )
 _ANEW = click.Option(["--anew"], is_flag=True, help="Do not start from trials that were recorded before.")
-_ALL = [_VARY, _FOR, _TOLERANCE, _TRIALS, quick_option(), _ANEW, patch_option()]
+_ALL = [_VARY, _FOR, _TOLERANCE, _TRIALS, quick_option(), _ANEW, PATCH_FILE]
 
 
 @click.command("tune")
@@ -190,7 +170,8 @@ def tune_command(
     killed, the same command continues from what was recorded. Exits 0 when the search was completed, else 2.
     """
     paths, options = find_asked_cells(specs, busy=busy)
-    seen, chosen = find_trial_cell(paths, options, cell)
+    seen = compute_plan(paths, options)
+    chosen = find_cell(cell, trace_lineages(seen.desired))
     goal = _make_goal(seen, chosen, vary, budget, tolerance=tolerance / 100, trials=trials, quick=round(quick * 1000))
     view, made = choose_view(as_json), list[TrialRun]()
 
@@ -211,26 +192,16 @@ def tune_command(
     except KeyboardInterrupt:
         say(f"Interrupted: {len(made)} trials are kept. Run the same command again to continue.", err=True)
         return INTERRUPTED
-    patch = propose_patch(paths, options, Trial(chosen, tuned.settings)) if tuned.settings else ""
+    sources = read_readable_sources(list_spec_paths(paths, options.specs), paths.root)
+    patch = render_patch(sources, edit_cell(sources, chosen, tuned.settings)) if tuned.settings else ""
     written = write_patch(patch, output)
-    if as_json:
-        say_json(render_document("tune", **render_tuned_part(tuned, patch, made)))
-    else:
-        say(render_tuned_text(tuned, patch))
-        if written:
-            say(written)
+    text = "\n".join(filter(None, (render_tuned_text(tuned, patch), written)))
+    say_report(render_document("tune", **render_tuned_part(tuned, patch, made)), text, as_json=as_json)
     return NOT_IN_SYNC if tuned.why or isinstance(tuned.best, NotFound) else IN_SYNC
 
 
 def _make_goal(
-    seen: PlanResult,
-    cell: Cell,
-    vary: Sequence[str],
-    budget: str | None,
-    *,
-    tolerance: float,
-    trials: int,
-    quick: int,
+    seen: PlanResult, cell: Cell, vary: Sequence[str], budget: str | None, *, tolerance: float, trials: int, quick: int
 ) -> Goal:
     detail = seen.desired.detail(find_run(seen, cell))
     start = None

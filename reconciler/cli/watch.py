@@ -18,7 +18,7 @@ from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.cli.shared.run_pass import stop_cleanly
 from reconciler.errors import IN_SYNC
 from reconciler.plan.select import parse
-from reconciler.watch.report import WatchOutput, WatchReport, render_systemd_unit
+from reconciler.watch.report import WatchReport, render_systemd_unit
 from reconciler.watch.settings import WatchSettings
 from reconciler.watch.settings import parse as parse_window
 from reconciler.watch.watch import watch
@@ -123,17 +123,19 @@ def command(
         say_at_once(render_systemd_unit(paths.root, [str(Path(program).resolve()), *_list_unit_words(typed)]))
         return IN_SYNC
     with ExitStack() as stack:
-        stream = _open_stream(events, stack)
+        stream: TextIO | None = sys.stdout if events == "-" else None
+        if events and stream is None:
+            stream = stack.enter_context(Path(events).open("a", encoding="utf-8"))
         to_stderr = stream is sys.stdout
-        output = WatchOutput(
+        report = WatchReport(
             lambda text: say_at_once(text, err=to_stderr),
+            settings,
             stream=stream,
             hook=shlex.split(hook),
             folder=paths.root,
             paint=choose_paint(),
             quiet=is_quiet(),
         )
-        report = WatchReport(output, settings)
         try:
             with stop_cleanly():
                 watch(paths, settings, report)
@@ -142,12 +144,6 @@ def command(
             more = f"; {describe_uncommitted(count)}" if count else ""
             report.say("stopped", f"stopped; recorded results are kept{more}", uncommitted=count)
     return IN_SYNC
-
-
-def _open_stream(events: str, stack: ExitStack) -> TextIO | None:
-    if events == "-":
-        return sys.stdout
-    return stack.enter_context(Path(events).open("a", encoding="utf-8")) if events else None
 
 
 def _list_unit_words(arguments: Iterable[str]) -> Iterator[str]:

@@ -109,11 +109,9 @@ class CellCompiler:
             self._compile_tied(made_of)
             return
         timed = [*made_of, *self._compile_backgrounds(keys)]
-        sets = {PERFORMANCE: timed}
-        runs = [
-            self._compile_run(mode, *sets.get(mode, made_of), answers=answers and mode == ACCURACY) for mode in MODES
-        ]
-        ups = [*runs, self._compile_score(runs[0], dataset)]
+        accuracy = self._compile_run(ACCURACY, *made_of, answers=answers)
+        performance = self._compile_run(PERFORMANCE, *timed, answers=False)
+        ups = [accuracy, performance, self._compile_score(accuracy, dataset)]
         ups += [self._compile_test(test, ups, *timed) for test in ruled]
         self._compile_result(ups)
 
@@ -128,20 +126,19 @@ class CellCompiler:
     def compile_sharing(self) -> None:
         """Compile the result of a cell that shares another cell's accuracy run."""
         source = replace(self._cell.cell, scenario=self._settings.get_text(ACCURACY_FROM))
-        ups = [
-            self._making.find_made(PERFORMANCE, RunAddress(self._cell.cell, PERFORMANCE).address),
-            self._making.find_made(ACCURACY, RunAddress(source, ACCURACY).address),
-            self._making.find_made("score", Address(Kind.SCORE, str(source))),
-        ]
-        self._compile_result(ups)
+        self._compile_result(self._find_made({PERFORMANCE: self._cell.cell, ACCURACY: source}))
 
     def compile_inferred(self) -> None:
         """Compile a result that is inferred from another cell's runs."""
         source = find_source_cell(self._cell)
-        ups = [self._making.find_made(mode, RunAddress(source, mode).address) for mode in MODES]
-        ups.append(self._making.find_made("score", Address(Kind.SCORE, str(source))))
         self._marks = tuple(sorted({*self._marks, INFERRED}))
-        self._compile_result(ups)
+        self._compile_result(self._find_made(dict.fromkeys(MODES, source)))
+
+    def _find_made(self, runs: Mapping[str, Cell]) -> list[Input]:
+        """Return the runs of these cells by mode, and the score of the accuracy run, as inputs."""
+        made = {mode: RunAddress(cell, mode).address for mode, cell in runs.items()}
+        made["score"] = Address(Kind.SCORE, str(runs[ACCURACY]))
+        return [make_upstream_input(name, at, self._making.resources[at].key) for name, at in made.items()]
 
     def _compile_result(self, ups: list[Input]) -> None:
         reader = self._reader.start_fresh()
@@ -269,7 +266,7 @@ class CellCompiler:
         cell's name."""
         cell, reader = self._cell.cell, self._reader.start_fresh()
         address = Address(kind, cell.benchmark if key == common else str(cell))
-        if reader.noted is None and self._making.share(address) is not None:
+        if reader.noted is None and self._making.share(address):
             return make_upstream_input(str(kind).lower(), address, key)
         settings = partial(_read_settings_of, self._reader, kind)
         own: dict[str, Any] = {"settings": settings, "locations": self._read_locations, "marks": self._marks}
@@ -378,18 +375,13 @@ class ResourceBuilder(Struct):
         self.resources.setdefault(resource.address, resource)
         self.makers.setdefault(resource.address, self.under_way)
 
-    def share(self, address: Address) -> Resource | None:
-        """Return a resource that another cell compiled, and add it to the current cell; None if this cell must compile
-        it."""
+    def share(self, address: Address) -> bool:
+        """Add a resource that another cell compiled to the current cell; return False if this cell must compile it."""
         found = self.resources.get(address)
         if found is None or self.makers[address] is self.under_way:
-            return None
+            return False
         self.given.append(found)
-        return found
-
-    def find_made(self, name: str, address: Address) -> Input:
-        """Return a resource that was added earlier, as an input with this name."""
-        return make_upstream_input(name, address, self.resources[address].key)
+        return True
 
 
 def _make_detail(

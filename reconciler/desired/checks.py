@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
+from functools import partial
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -17,7 +18,7 @@ from reconciler.loadgen import keys
 from reconciler.loadgen.user_conf import select_settings
 from reconciler.resource.canonical import show_decimal
 from reconciler.resource.inputs import Value
-from reconciler.resource.kinds import Cell
+from reconciler.resource.kinds import SCENARIOS, Cell
 from reconciler.resource.programs import find_program_of_results
 from reconciler.resource.quantities import join_listing
 from reconciler.resource.queues import EXECUTOR, QUEUES, find_queue, find_queues
@@ -150,9 +151,8 @@ def _check_cell(declared: Declared, cell: DeclaredCell, ruleset: Ruleset) -> lis
     rules = ruleset.find_rules(cell.cell.division, name)
     if rules is None and name in ruleset.earlier:
         message = f"round {ruleset.round} no longer has benchmark {name!r}"
-        fix = (
-            f"move it to the open division, which takes benchmarks of earlier rounds, or choose a round that has {name}"
-        )
+        fix = "move it to the open division, which takes benchmarks of earlier rounds, or choose a round that has"
+        fix += f" {name}"
         return [make_cell_problem(cell, official, message, fix)]
     if rules is None:
         taken = (*ruleset.benchmarks, *ruleset.earlier)
@@ -189,14 +189,11 @@ def _check_scenario(declared: Declared, cell: DeclaredCell, rules: BenchmarkRule
     category = declared.systems[cell.cell.system].category
     if category is None or rules.find_presence(str(category.value), cell.cell.scenario) is not Presence.FORBIDDEN:
         return []
-    allowed = [
-        s for s in ("SingleStream", "MultiStream", "Server", "Offline", "Interactive")
-        if rules.find_presence(str(category.value), s) is not Presence.FORBIDDEN
-    ]  # fmt: skip
-    message = (
-        f"round {ruleset.round} does not allow {cell.cell.scenario} for {rules.name} "
-        f"on {_add_article(str(category.value))} system in the {cell.cell.division} division"
-    )
+    kind = str(category.value)
+    allowed = [name for name in SCENARIOS if rules.find_presence(kind, name) is not Presence.FORBIDDEN]
+    system = f"{'an' if kind[:1] in 'aeiou' else 'a'} {kind} system"
+    message = f"round {ruleset.round} does not allow {cell.cell.scenario} for {rules.name} on {system}"
+    message += f" in the {cell.cell.division} division"
     allowed_text = f"allowed here: {', '.join(allowed)}" if allowed else f"no scenario of {rules.name} is allowed here"
     return [make_cell_problem(cell, None, message, f"remove the cell or move it to the open division; {allowed_text}")]
 
@@ -217,11 +214,8 @@ def _check_sparsity(cell: DeclaredCell, ruleset: Ruleset) -> list[Problem]:
     if sparsity is None or not ruleset.binds(cell.cell.division, "accuracy"):
         return []
     message = f"the {cell.cell.division} division does not allow weights to be discarded"
-    return [
-        make_cell_problem(
-            cell, sparsity, message, "remove model.settings.sparsity, or move the cell to the open division"
-        )
-    ]
+    fix = "remove model.settings.sparsity, or move the cell to the open division"
+    return [make_cell_problem(cell, sparsity, message, fix)]
 
 
 def _check_power(declared: Declared, cell: DeclaredCell) -> list[Problem]:
@@ -231,11 +225,8 @@ def _check_power(declared: Declared, cell: DeclaredCell) -> list[Problem]:
     if director is None or COMMAND not in cell.settings:
         return []
     message = "cannot measure the power of a harness command: the kit's client starts each run twice"
-    return [
-        make_cell_problem(
-            cell, director, message, "start the client in the command, and set the cell's `power` to its folder"
-        )
-    ]
+    fix = "start the client in the command, and set the cell's `power` to its folder"
+    return [make_cell_problem(cell, director, message, fix)]
 
 
 def _check_service(declared: Declared, cell: DeclaredCell) -> list[Problem]:
@@ -344,9 +335,8 @@ def _check_inference(declared: Declared, cell: DeclaredCell, rules: BenchmarkRul
     found = next((other for other in declared.cells if other.cell == source), None)
     if found is None or "infer_from" in found.settings:
         message = f"{source} is {'itself inferred' if found else 'not declared'}, so nothing can be inferred from it"
-        able = [
-            str(c.cell) for c in declared.cells if c.cell.system == cell.cell.system and "infer_from" not in c.settings
-        ]
+        here = [other for other in declared.cells if other.cell.system == cell.cell.system]
+        able = [str(other.cell) for other in here if "infer_from" not in other.settings]
         return [make_cell_problem(cell, value, message, f"set infer_from to a measured cell: {', '.join(able)}")]
     form = find_declared_format(found.settings)
     if form.TESTS_ITSELF:
@@ -357,59 +347,46 @@ def _check_inference(declared: Declared, cell: DeclaredCell, rules: BenchmarkRul
         why = explain_refusal(ruleset, source.scenario, cell.cell.scenario, category)
     else:
         other = ruleset.find_rules(source.division, str(found.settings["benchmark.official"].value))
-        why = (
-            explain_variant_refusal(other, rules, source.scenario)
-            if other
-            else f"round {ruleset.round} has no {source.benchmark}"
-        )
+        unknown = f"round {ruleset.round} has no {source.benchmark}"
+        why = explain_variant_refusal(other, rules, source.scenario) if other else unknown
     return [make_cell_problem(cell, value, why, "remove infer_from, so that the cell is measured")] if why else []
 
 
 class _Demand(NamedTuple):
     """A setting and the rule that a checker compares with its logged value. ``unit``: its name in messages; ``size``:
     what one such unit is in the unit of specs. ``scenarios``: those in which checkers read it, all if empty.
-    ``applies``: whether the rule applies in a division of a round. ``whole``: 0 means all samples, or no bound."""
+    ``bound``, ``unbound``: a demand that must bind the division, and one that must not. ``whole``: 0 means all samples,
+    or no bound."""
 
     setting: str
     rule: str
     unit: str
     size: int = 1
     scenarios: tuple[str, ...] = ()
-    applies: Callable[[Ruleset, str], bool] = lambda _ruleset, _division: True
+    bound: str = ""
+    unbound: str = ""
     whole: bool = False
 
-
-def _counts_queries(ruleset: Ruleset, division: str) -> bool:
-    """Return True in rounds before early stopping, which require a number of queries."""
-    return not ruleset.binds(division, "early_stopping")
-
-
-def _make_binding_check(demand: str) -> Callable[[Ruleset, str], bool]:
-    return lambda ruleset, division: ruleset.binds(division, demand)
+    def applies(self, cell: DeclaredCell, ruleset: Ruleset) -> bool:
+        """Return True if a checker reads the setting in the cell's scenario and division."""
+        binds = partial(ruleset.binds, cell.cell.division)
+        if (self.bound and not binds(self.bound)) or (self.unbound and binds(self.unbound)):
+            return False
+        return not self.scenarios or cell.cell.scenario in self.scenarios
 
 
 _ISSUED = ("SingleStream", "MultiStream", "Server", "Interactive")
+_ACCURACY_COUNT, _QUERY_SIZE = "exact_accuracy_sample_count", "least_samples_per_query"
 _DEMANDS = (
     _Demand(keys.MIN_DURATION, "least_min_duration", "s", 10**3),
     _Demand(keys.MAX_DURATION, "least_min_duration", "s", 10**3, whole=True),
     _Demand(keys.PERFORMANCE_SAMPLE_COUNT, "least_performance_sample_count", "samples", whole=True),
-    _Demand(
-        keys.ACCURACY_SAMPLE_COUNT,
-        "exact_accuracy_sample_count",
-        "samples",
-        applies=_make_binding_check("accuracy_samples"),
-        whole=True,
-    ),
+    _Demand(keys.ACCURACY_SAMPLE_COUNT, _ACCURACY_COUNT, "samples", bound="accuracy_samples", whole=True),
     _Demand(keys.TARGET_LATENCY, "most_target_latency", "ms", 10**6),
     # In Offline, LoadGen uses the minimum number of queries as the minimum number of samples in its single query.
-    _Demand(
-        keys.MIN_QUERY_COUNT,
-        "least_samples_per_query",
-        "samples",
-        scenarios=("Offline",),
-        applies=_make_binding_check("least_samples_per_query"),
-    ),
-    _Demand(keys.MIN_QUERY_COUNT, "least_query_count", "queries", scenarios=_ISSUED, applies=_counts_queries),
+    _Demand(keys.MIN_QUERY_COUNT, _QUERY_SIZE, "samples", scenarios=("Offline",), bound=_QUERY_SIZE),
+    # Rounds before early stopping require a number of queries.
+    _Demand(keys.MIN_QUERY_COUNT, "least_query_count", "queries", scenarios=_ISSUED, unbound="early_stopping"),
 )
 _BOUNDS = {"least": "at least", "most": "at most", "": "exactly"}
 
@@ -420,8 +397,7 @@ def _check_bounds(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) -
     scenario, problems = cell.cell.scenario, []
     for demand in _DEMANDS:
         value, ruled = cell.settings.get(demand.setting), rules.get_value(demand.rule, scenario)
-        read = not demand.scenarios or scenario in demand.scenarios
-        if value is None or ruled is None or not read or not demand.applies(ruleset, cell.cell.division):
+        if value is None or ruled is None or not demand.applies(cell, ruleset):
             continue
         if demand.setting == keys.MIN_QUERY_COUNT and not _issues_queries(cell):
             continue
@@ -489,11 +465,8 @@ def _check_answer_lengths(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ru
         return problems
     for name in ("min_new_tokens", "max_new_tokens"):
         value = cell.settings.get(f"run.options.{name}")
-        ruled = {
-            str(found.value)
-            for at, found in rules.list_generation_rules(cell.cell.scenario).items()
-            if at.endswith(f".{name}")
-        }
+        generation = rules.list_generation_rules(cell.cell.scenario).items()
+        ruled = {str(found.value) for at, found in generation if at.endswith(f".{name}")}
         if value is None or not ruled or not int(value.value) or {str(value.value)} == ruled:
             continue
         message = f"{name} is {value.value}; round {ruleset.round} requires {' or '.join(sorted(ruled))}"
@@ -527,7 +500,3 @@ def load_ruleset_of(declared: Declared, load_ruleset: Callable[[str], Ruleset]) 
         return load_ruleset(str(declared.round.value))
     except ReconcilerError as error:
         raise SpecError([declared.round.origin.make_problem("spec.round", error.message, error.fix)]) from error
-
-
-def _add_article(word: str) -> str:
-    return f"{'an' if word[:1] in 'aeiou' else 'a'} {word}"

@@ -5,12 +5,12 @@ They contain no path of a single run and no secret: a variable taken from the en
 
 from __future__ import annotations
 
-from reconciler.desired.inputs import SettingsReader, collect_engine_inputs, collect_launcher_inputs
-from reconciler.resource.inputs import CODE, Input, Pin, Value, make_source_pin
-from reconciler.resource.settings import BUILD, CLIENT_SOURCES, COMMAND, RESULTS, SCORE_COMMAND, SERVICE, USUAL
-from reconciler.rules.results.table import find_declared_format
+from collections.abc import Mapping
 
-CONFIG = "harness.config"
+from reconciler.desired.inputs import SettingsReader, collect_engine_inputs, collect_launcher_inputs
+from reconciler.resource.inputs import Input, Pin, Value, make_source_pin
+from reconciler.resource.settings import BUILD, CLIENT_SOURCES, COMMAND, HARNESS, RESULTS, SCORE_COMMAND, SERVICE, USUAL
+from reconciler.rules.results.table import find_declared_format
 
 
 def collect_command_inputs(reader: SettingsReader) -> list[Input]:
@@ -22,7 +22,8 @@ def collect_command_inputs(reader: SettingsReader) -> list[Input]:
         return results
     said = reader.take(COMMAND, "harness.image", "harness.user_conf", "harness.audit_config")
     official = reader.take("benchmark.official")
-    return [*said, *results, *official, *reader.take_below("harness.env"), *_list_source_inputs(reader)]
+    sources = reader.pins.list_inputs(list_command_pins(reader))
+    return [*said, *results, *official, *reader.take_below("harness.env"), *sources]
 
 
 def collect_scorer_inputs(reader: SettingsReader) -> list[Input]:
@@ -30,28 +31,18 @@ def collect_scorer_inputs(reader: SettingsReader) -> list[Input]:
     if not reader.get_text(SCORE_COMMAND):
         return []
     said = reader.take(SCORE_COMMAND, "harness.image")
-    return [*said, *reader.take_below("harness.env"), *_list_source_inputs(reader), *collect_launcher_inputs(reader)]
+    sources = reader.pins.list_inputs(list_command_pins(reader))
+    return [*said, *reader.take_below("harness.env"), *sources, *collect_launcher_inputs(reader)]
 
 
 def list_command_pins(reader: SettingsReader) -> dict[str, Pin]:
-    """Return the pins of a command's code and configuration files, by input name."""
+    """Return the pins of a command's code and configuration files, by input name; their paths are not part of the
+    identity."""
     if not reader.get_text(COMMAND) and not reader.get_text(SCORE_COMMAND):
         return {}
-    cell = reader.get_text("cell")
-    code, configs = reader.get("harness.code"), reader.get("harness.configs")
-    found = {CODE: make_source_pin(CODE, cell, str(code.value))} if code is not None else {}
-    for number, path in enumerate(configs.value if configs is not None else ()):
-        name = f"{CONFIG}.{number}"
-        found[name] = make_source_pin(name, cell, str(path))
-    for source in CLIENT_SOURCES:
-        if (at := reader.get(source)) is not None:
-            found[f"{source}.sha256"] = make_source_pin(f"{source}.sha256", cell, str(at.value))
-    return found
-
-
-def _list_source_inputs(reader: SettingsReader) -> list[Input]:
-    """Return the digests of the code and configuration files; their paths are not part of the identity."""
-    return reader.pins.list_inputs(list_command_pins(reader))
+    clients = ((f"{source}.sha256", reader.get(source)) for source in CLIENT_SOURCES)
+    paths = {name: str(at.value) for name, at in clients if at is not None}
+    return _make_pins(reader, HARNESS, paths)
 
 
 # Inputs of a harness's service, and of an engine that a build command creates.
@@ -98,14 +89,17 @@ def _collect_asked(reader: SettingsReader, part: str, scenario: str, dataset: In
 
 def list_part_pins(reader: SettingsReader, part: str) -> dict[str, Pin]:
     """Return the pins of the code and configuration files of a service or build command, by input name."""
-    if not reader.get_text(f"{part}.command"):
-        return {}
-    cell = reader.get_text("cell")
+    return _make_pins(reader, part, {}) if reader.get_text(f"{part}.command") else {}
+
+
+def _make_pins(reader: SettingsReader, part: str, more: Mapping[str, str]) -> dict[str, Pin]:
+    """Pin the code and configuration files of a part of the harness, and ``more`` paths, by input name."""
     code, configs = _get_part_value(reader, part, "code"), _get_part_value(reader, part, "configs")
     paths = {f"{part}.code.sha256": str(code.value)} if code is not None else {}
     for number, path in enumerate(configs.value if configs is not None else ()):
         paths[f"{part}.config.{number}"] = str(path)
-    return {name: make_source_pin(name, cell, path) for name, path in paths.items()}
+    cell = reader.get_text("cell")
+    return {name: make_source_pin(name, cell, path) for name, path in (paths | dict(more)).items()}
 
 
 def _list_part_inputs(reader: SettingsReader, part: str) -> list[Input]:

@@ -17,14 +17,14 @@ from reconciler.desired.cell_settings import CellReaders
 from reconciler.desired.cells import CellCompiler, ResourceBuilder, SharedKeys, find_shared_keys
 from reconciler.desired.compliance import find_answer_type, select_tests
 from reconciler.desired.detail import Detail
-from reconciler.desired.inputs import collect_submission_inputs, make_upstream_input
+from reconciler.desired.inputs import make_upstream_input
 from reconciler.desired.requirements import (
-    collect_published_inputs,
     collect_submission_settings,
     collect_submission_values,
     find_missing_cells,
     list_notes,
     list_published_code,
+    list_published_pins,
 )
 from reconciler.desired.state import Desired, Pins, SampleDemand
 from reconciler.errors import Problem
@@ -32,7 +32,7 @@ from reconciler.loadgen import keys
 from reconciler.loadgen.early_stopping import compute_least_queries
 from reconciler.loadgen.settings import name_loadgen_scenario
 from reconciler.resource.canonical import digest
-from reconciler.resource.inputs import Origin, Value
+from reconciler.resource.inputs import Input, Origin, Value
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.programs import PROGRAMS
 from reconciler.resource.quantities import is_whole
@@ -61,14 +61,12 @@ def find_gaps(declared: Declared, ruleset: Ruleset) -> tuple[Problem, ...]:
     """Find the gaps, each once, at the line to complete. Unknown description fields and answers of unknown type are
     also reported in rehearsals, since a rehearsal's tests must compare the same values as the submission's."""
     if ruleset.layout in PROGRAMS:  # other programs have their own description fields and disclosures
-        gaps: tuple[Problem, ...] = load_program(ruleset.layout).find_gaps(declared)
-        return gaps
+        return load_program(ruleset.layout).find_gaps(declared)
     misnamed = [gap for system in declared.systems.values() for gap in _find_misnamed_fields(system)]
     found = list({(gap.file, gap.line, gap.column): gap for gap in misnamed}.values())
     found += [gap for cell in declared.cells for gap in _find_untyped_answers(cell, ruleset)]
     if not declared.rehearsal.value:
-        entered = dict.fromkeys(cell.cell.system for cell in declared.cells)
-        for name in entered:
+        for name in dict.fromkeys(cell.cell.system for cell in declared.cells):
             found += _find_empty_fields(declared.systems[name], ruleset)
             found += _find_miscounts(declared.systems[name])
         for cell in declared.cells:
@@ -90,10 +88,8 @@ def _find_empty_fields(system: DeclaredSystem, ruleset: Ruleset) -> Iterator[Pro
     meant = {near for _, near in system.unknown.values()}
     named = (field.name for field in ruleset.system_fields if field.filled)
     empty = {name: system.description.get(name) for name in named if name not in (*_FOLLOWING, *meant)}
-    fix = (
-        f"`reconcile detect --system {system.name} --write` on that machine fills in the detectable fields; add "
-        "the rest by hand"
-    )
+    command = f"reconcile detect --system {system.name} --write"
+    fix = f"`{command}` on that machine fills in the detectable fields; add the rest by hand"
     path, what = f"spec.systems.{system.name}.description", f"the description of {system.name} has no"
     for name, value in empty.items():
         if value is not None and not is_filled(value):
@@ -127,11 +123,8 @@ def _find_cell_gaps(cell: DeclaredCell, ruleset: Ruleset) -> Iterator[Problem]:
         if facts is None or str(official.value) not in facts.names.values():
             what = BENCHMARKS[str(code.value)].help
             fix = "use the code of the official benchmark, move the cell to the open division, or set `rehearsal: true`"
-            message = (
-                f"{code.value} ({what}) does not use the data and model of {official.value}, which the closed "
-                "division requires"
-            )
-            yield code.origin.make_problem(path, message, fix)
+            message = f"{code.value} ({what}) does not use the data and model of {official.value}"
+            yield code.origin.make_problem(path, f"{message}, which the closed division requires", fix)
             return
     yield from _find_dataset_gaps(cell, path, ruleset)
     yield from _find_wrong_device(cell, path)
@@ -205,7 +198,7 @@ def list_sample_demands(declared: Declared, ruleset: Ruleset) -> tuple[SampleDem
 
 def _find_wrong_device(cell: DeclaredCell, path: str) -> Iterator[Problem]:
     """Report a backend that leaves the declared accelerator idle, or that needs one that is not declared."""
-    backend, accelerator = cell.backend, cell.accelerator
+    backend, accelerator, system = cell.backend, cell.accelerator, cell.cell.system
     facts = BACKENDS.get(str(backend.value)) if backend is not None else None
     if backend is None or facts is None or not facts.drives or COMMAND in cell.settings:
         return
@@ -213,22 +206,22 @@ def _find_wrong_device(cell: DeclaredCell, path: str) -> Iterator[Problem]:
     there = named.lower() not in NO_HARDWARE
     if facts.drives == "cpu" and there:
         able = ", ".join(name for name, other in BACKENDS.items() if other.drives == "nvidia")
-        message = f"backend {backend.value} computes on the CPU and leaves {named} of {cell.cell.system} idle"
+        what = f"computes on the CPU and leaves {named} of {system} idle"
         fix = f"use a backend that supports it ({able}), or remove accelerator"
-        yield backend.origin.make_problem(path, message, fix)
     elif there and any(other in named.lower() for other in _OTHER_MAKERS):
-        message = f"backend {backend.value} needs NVIDIA GPUs, but {cell.cell.system} declares {named}"
-        yield backend.origin.make_problem(path, message, "use a backend that supports it, or `harness: {command: …}`")
+        what = f"needs NVIDIA GPUs, but {system} declares {named}"
+        fix = "use a backend that supports it, or `harness: {command: …}`"
     elif facts.drives == "nvidia" and not there:
-        message = f"backend {backend.value} needs an NVIDIA GPU, but {cell.cell.system} declares no accelerator"
-        fix = f"write 'hardware: {{accelerator: …, count: …}}' in spec.systems.{cell.cell.system}"
-        yield backend.origin.make_problem(path, message, fix)
+        what = f"needs an NVIDIA GPU, but {system} declares no accelerator"
+        fix = f"write 'hardware: {{accelerator: …, count: …}}' in spec.systems.{system}"
+    else:
+        return
+    yield backend.origin.make_problem(path, f"backend {backend.value} {what}", fix)
 
 
 def _choose_origin(code: Value | None, official: Value, cell: DeclaredCell) -> Origin:
-    return next(
-        (v.origin for v in (code, official, cell.origin) if v is not None and v.origin.line), cell.origin.origin
-    )
+    origins = (value.origin for value in (code, official) if value is not None and value.origin.line)
+    return next(origins, cell.origin.origin)
 
 
 def _has_target(cell: DeclaredCell) -> bool:
@@ -237,26 +230,25 @@ def _has_target(cell: DeclaredCell) -> bool:
         return True
     if "harness.user_conf" in settings and settings["harness.user_conf"].value == "harvested":
         return True  # the command writes it
-    return cell.code is not None and cell.code.value == "external"
+    return _is_external(cell)
 
 
 def _find_missing_documents(declared: Declared, ruleset: Ruleset) -> Iterator[Problem]:
-    bound = [
-        cell for cell in declared.cells if ruleset.binds(cell.cell.division, "calibration") and not _runs_here(cell)
-    ]
+    # No records describe how these cells' models were made.
+    elsewhere = [cell for cell in declared.cells if COMMAND in cell.settings or _is_external(cell)]
+    bound = any(ruleset.binds(cell.cell.division, "calibration") for cell in elsewhere)
     if not bound or "documents.calibration" in declared.settings:
         return
-    at = declared.submitter.origin
     message = (
         "no calibration document is declared; the closed division publishes one as documentation/calibration.md, "
         "and it cannot be derived from runs of a command or imported runs"
     )
-    yield at.make_problem("spec.documents", message, "write 'documents: {calibration: docs/calibration.md}' in spec")
+    fix = "write 'documents: {calibration: docs/calibration.md}' in spec"
+    yield declared.submitter.origin.make_problem("spec.documents", message, fix)
 
 
-def _runs_here(cell: DeclaredCell) -> bool:
-    """Return True if records describe how the cell's model was made."""
-    return COMMAND not in cell.settings and (cell.code is None or cell.code.value != "external")
+def _is_external(cell: DeclaredCell) -> bool:
+    return cell.code is not None and cell.code.value == "external"
 
 
 def compile_desired(
@@ -275,19 +267,17 @@ def compile_desired(
         if "infer_from" not in cell.settings
     }
     keys = find_shared_keys(readers, kept)
-    own = [cell for cell in declared.cells if cell.cell in kept]
-    reuse.cells = {cell.cell: _compile_own(making, readers, keys, cell, kept[cell.cell]) for cell in own}
+    measured = [cell for cell in declared.cells if cell.cell in kept]
+    reuse.cells = {cell.cell: _compile_own(making, readers, keys, cell, kept[cell.cell]) for cell in measured}
     for cell in declared.cells:
         if "infer_from" in cell.settings:
             CellCompiler(making, readers, cell).compile_inferred()
         elif ACCURACY_FROM in cell.settings:
             CellCompiler(making, readers, cell).compile_sharing()
     results = [make_upstream_input(str(a), a, r.key) for a, r in making.resources.items() if a.kind is Kind.RESULT]
-    inputs = [
-        *collect_submission_inputs(collect_submission_values(declared)),
-        *collect_published_inputs(declared, pins),
-    ]
-    shared = sorted(inputs, key=attrgetter("name"))
+    values = collect_submission_values(declared)
+    own = [Input(name, value.value, value.origin) for name, value in values.items()]
+    shared = sorted([*own, *pins.list_inputs(list_published_pins(declared))], key=attrgetter("name"))
     making.begin(None)
     making.put(Address(Kind.SUBMISSION, declared.name), [*shared, *results], None, None)
     resources = tuple(making.resources.values())

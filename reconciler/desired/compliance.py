@@ -40,10 +40,8 @@ def select_tests(cell: DeclaredCell, rules: BenchmarkRules | None, ruleset: Rule
     """
     if rules is None or _is_made_elsewhere(cell) or find_declared_format(cell.settings).TESTS_ITSELF:
         return ()
-    ruled = _list_required(cell, rules, ruleset)
-    names = dict.fromkeys(
-        [*ruled, *(name for name in list_asked_tests(cell) if has_test(rules, name, cell.cell.scenario))]
-    )
+    asked = (name for name in list_asked_tests(cell) if has_test(rules, name, cell.cell.scenario))
+    names = dict.fromkeys((*_list_required(cell, rules, ruleset), *asked))
     return tuple(rules.find_test(name, cell.cell.scenario) for name in names)
 
 
@@ -93,9 +91,8 @@ def use_test_settings(reader: SettingsReader, test: str) -> SettingsReader:
 
 def count_attempts(reader: SettingsReader, address: Address) -> int:
     """Count how often a test may run. A verdict is made for each test run, and for each new run it is compared with."""
-    test = address.part
-    settings = use_test_settings(reader, test).settings
-    found = [int(s["attempts"].value) if "attempts" in s else 1 for s in (settings, reader.settings)]
+    layers = (use_test_settings(reader, address.part).settings, reader.settings)
+    found = [int(settings["attempts"].value) if "attempts" in settings else 1 for settings in layers]
     return found[0] if address.kind is Kind.COMPLIANCE_TEST else sum(found)
 
 
@@ -152,11 +149,8 @@ def find_answer_type(settings: Mapping[str, Value], test: str) -> tuple[str, Ori
 
 
 def _list_said_types(settings: Mapping[str, Value]) -> Iterator[tuple[str, Origin]]:
-    facts = [
-        found
-        for name in ("benchmark.code", "benchmark.official", "benchmark.name")
-        if name in settings and (found := find_benchmark_facts(str(settings[name].value))) is not None
-    ]
+    naming = (settings.get(name) for name in ("benchmark.code", "benchmark.official", "benchmark.name"))
+    facts = list(filter(None, (find_benchmark_facts(str(value.value)) for value in naming if value is not None)))
     score = settings.get(SCORE_COMMAND)
     if score is not None:
         words = " ".join(score.value).split()

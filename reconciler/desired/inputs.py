@@ -123,10 +123,8 @@ def make_upstream_input(name: str, address: Address, key: str) -> Input:
 
 def find_benchmark_code(reader: SettingsReader) -> list[Input]:
     """Identify a built-in benchmark by name and revision, and a user's own file by its bytes."""
-    pin = reader.find_source_pin("benchmark")
-    if pin:
-        code = reader.take_pinned(pin)
-        return [Input("benchmark.code", item.value, item.origin) for item in code]
+    if pin := reader.find_source_pin("benchmark"):
+        return [Input("benchmark.code", item.value, item.origin) for item in reader.take_pinned(pin)]
     found = reader.get("benchmark.code")
     if found is None:
         return []
@@ -182,14 +180,15 @@ def collect_launcher_inputs(reader: SettingsReader) -> list[Input]:
 
 def _collect_computing_inputs(reader: SettingsReader) -> list[Input]:
     """Collect the computing inputs of an engine, or of the runs of a backend that builds none."""
-    return [*collect_backend_inputs(reader), *reader.take("engine.batch_size")]
+    options = reader.take_below("engine.options")
+    return [*collect_backend_inputs(reader), *reader.take("engine.batch_size"), *options]
 
 
 def collect_engine_inputs(reader: SettingsReader, model: Input) -> list[Input]:
     """Collect an engine's inputs. It belongs to a device model, not a system: two systems with the same accelerator
     share it."""
     device = reader.take("hardware.accelerator", "hardware.cpu")
-    own = [*_collect_computing_inputs(reader), *reader.take_below("engine.options")]
+    own = _collect_computing_inputs(reader)
     return [model, *own, *device, *_collect_slice_inputs(reader), *collect_launcher_inputs(reader)]
 
 
@@ -211,9 +210,9 @@ def _collect_generation_inputs(reader: SettingsReader, mode: str) -> list[Input]
     return [Input(f"generation.{at[2]}", value.value, value.origin) for at, value in ruled if at[1] in ("both", mode)]
 
 
-def _list_unread(reader: SettingsReader) -> frozenset[str]:
-    """Return the ``run`` settings that do not affect what a run measures."""
-    return reader.unread | _list_unread_options(reader.backend)
+def _take_run_settings(reader: SettingsReader) -> list[Input]:
+    """Return the ``run`` settings that affect what a run measures."""
+    return reader.take_below("run", but=reader.unread | _list_unread_options(reader.backend))
 
 
 @cache
@@ -225,20 +224,14 @@ def _list_unread_options(backend: str) -> frozenset[str]:
 
 def collect_driving_inputs(reader: SettingsReader) -> list[Input]:
     """Collect how a backend is driven in the background of a run, where nothing is measured."""
-    return [
-        *reader.take_below("run", but=_list_unread(reader)),
-        *reader.take("engine.backend", keys.PERFORMANCE_SAMPLE_COUNT),
-    ]
+    return [*_take_run_settings(reader), *reader.take("engine.backend", keys.PERFORMANCE_SAMPLE_COUNT)]
 
 
 def collect_run_inputs(
     reader: SettingsReader, scenario: str, mode: str, made_from: Input, dataset: Input
 ) -> list[Input]:
     """``made_from``: the engine, or the model if the backend builds none."""
-    own = []
-    if made_from.name != "engine":
-        own = [*_collect_computing_inputs(reader), *reader.take_below("engine.options")]
-    hardware = reader.take_below("hardware")
+    own = _collect_computing_inputs(reader) if made_from.name != "engine" else []
     cell = reader.get("cell")
     return [
         Input("scenario", scenario, cell.origin if cell else DEFAULT),
@@ -248,10 +241,10 @@ def collect_run_inputs(
         *own,
         *find_benchmark_code(reader),
         *reader.take(*find_declared_format(reader.settings).list_asked(mode, scenario, reader.settings)),
-        *reader.take_below("run", but=_list_unread(reader)),
+        *_take_run_settings(reader),
         *_collect_generation_inputs(reader, mode),
         *reader.take("system.name", "rehearsal", STATE_EXPECT, TRIAL),
-        *hardware,
+        *reader.take_below("hardware"),
         *(_collect_meter_inputs(reader) if mode == PERFORMANCE else ()),
         *collect_launcher_inputs(reader),
     ]
@@ -278,8 +271,3 @@ def collect_result_inputs(reader: SettingsReader, upstreams: list[Input]) -> lis
     pin = reader.find_source_pin("power")
     power = [Input("power", item.value, item.origin) for item in reader.take_pinned(pin)] if pin else []
     return [*upstreams, *official, *own, *power]
-
-
-def collect_submission_inputs(values: Mapping[str, Value]) -> list[Input]:
-    """Collect the values of the submission's shared files: submitter, round, and each system's description."""
-    return [Input(name, value.value, value.origin or DEFAULT) for name, value in sorted(values.items())]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from harness.catalog import BACKENDS
 from reconciler.desired.cell_settings import CellReaders, strip_origins
 from reconciler.desired.commands import list_command_pins, list_part_pins
 from reconciler.desired.compliance import has_own_dataset, list_asked_tests, use_own_dataset
 from reconciler.desired.state import Pins
-from reconciler.resource.inputs import Input, Pin, Value, make_source_pin
+from reconciler.resource.inputs import Pin, Value, make_source_pin
 from reconciler.resource.kinds import Cell
 from reconciler.resource.settings import (
     BUILD,
@@ -71,31 +69,24 @@ def find_missing_cells(declared: Declared, ruleset: Ruleset) -> tuple[str, ...]:
 
 
 def list_notes(declared: Declared, ruleset: Ruleset) -> tuple[str, ...]:
-    """List informational notes, which have no effect."""
-    return (*_report_unset(declared), *_report_earlier(declared, ruleset))
-
-
-def _report_unset(declared: Declared) -> Iterator[str]:
-    """Report each environment variable that a location uses and that is not set here."""
-    for name, origin in declared.unset.items():
-        yield (
-            f"{origin}: the environment variable {name} is not set; paths below it count as missing "
-            f"(export {name}=/path/to/it)"
-        )
-
-
-def _report_earlier(declared: Declared, ruleset: Ruleset) -> tuple[str, ...]:
-    """Report each entered benchmark that only earlier rounds have, with the rules that apply and how it is treated."""
+    """List notes without effect: each environment variable that a location uses and that is not set here, and each
+    entered benchmark that only earlier rounds have, with the rules that apply and how it is treated."""
+    unset = (
+        f"{origin}: the environment variable {name} is not set; paths below it count as missing "
+        f"(export {name}=/path/to/it)"
+        for name, origin in declared.unset.items()
+    )
     entered: dict[tuple[str, str], str] = {}
     for cell in declared.cells:
         official = cell.official
         if official is not None and ruleset.find_benchmark(str(official.value)) is None:
             entered[cell.cell.division, cell.cell.benchmark] = str(official.value)
-    return tuple(
+    earlier = (
         f"{division}/{benchmark}: round {ruleset.round} has no {name}; it runs with the round's seeds and the "
         "benchmark's rules of earlier rounds, and this round's checkers will reject it"
         for (division, benchmark), name in entered.items()
     )
+    return (*unset, *earlier)
 
 
 # Published files of a submission other than its results: the shared files' values, its code, its documents.
@@ -167,8 +158,3 @@ def list_published_pins(declared: Declared) -> dict[str, Pin]:
         for number, path in enumerate(list_published_code(cell)):
             found[f"code.{cell.cell.benchmark}.{number}"] = make_source_pin("code", cell.cell.benchmark, str(path))
     return found
-
-
-def collect_published_inputs(declared: Declared, pins: Pins) -> list[Input]:
-    """Return the digests of the published files; their paths are not part of the identity."""
-    return pins.list_inputs(list_published_pins(declared))

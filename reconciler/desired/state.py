@@ -50,6 +50,16 @@ class Desired(DesiredFacts, frozen=True, kw_only=True):
     detail: Callable[[Address], Detail]
     by_address: Mapping[Address, Resource] = field(default_factory=dict)
 
+    def list_lineage(self, address: Address) -> list[Address]:
+        """List a resource and everything that it is made from, each once."""
+        ahead, found = [address], dict[Address, None]()
+        while ahead:
+            next_one = ahead.pop()
+            if next_one not in found and next_one in self.by_address:
+                found[next_one] = None
+                ahead += self.by_address[next_one].upstream
+        return list(found)
+
     def list_gaps(self, recorded: Recorded) -> tuple[Problem, ...]:
         """List what is still needed to submit it, including datasets that are too small according to their records."""
         found = dict.fromkeys(self.gaps)

@@ -7,15 +7,7 @@ from decimal import Decimal
 
 from reconciler.check.accuracy import check_extra_files
 from reconciler.check.cell_files import FILE_RULES, check_documents, check_readable_logs, find_broken, find_empty
-from reconciler.check.demands import (
-    BENCHMARK_IS_KNOWN,
-    NEW,
-    OURS,
-    CellRules,
-    Complaints,
-    ask_repeated,
-    find_gap,
-)
+from reconciler.check.demands import BENCHMARK_IS_KNOWN, NEW, OURS, CellRules, Complaints, ask_repeated, find_gap
 from reconciler.endpoints.results.accuracy import read_accuracy_scores, read_sample_count
 from reconciler.endpoints.results.measurements import (
     LIMITS,
@@ -62,13 +54,10 @@ def check_files(view: CellView) -> Complaints:
 @rule("endpoints.scenario", "the run's scenario matches the folder", sources=(_CHECK,))
 def check_scenario(view: CellView) -> Complaints:
     """The harness was configured for the folder's scenario."""
-    config = view.files.config
-    if config.value is None:
-        return
-    if view.cell.scenario not in list_scenarios(config.value):
-        yield Complaint(
-            _locate(config, "type"), f"type {show_value(config.value.get('type'))}", f"a run of {view.cell.scenario}"
-        )
+    config, scenario = view.files.config, view.cell.scenario
+    if config.value is not None and scenario not in list_scenarios(config.value):
+        found = f"type {show_value(config.value.get('type'))}"
+        yield Complaint(_locate(config, "type"), found, f"a run of {scenario}")
 
 
 @rule("endpoints.seeds", "the run used the round's seeds", sources=(_CHECK,))
@@ -80,18 +69,14 @@ def check_seeds(view: CellView) -> Complaints:
     for seed, name in SEEDS.items():
         wanted, found = view.ruleset.seeds()[seed], config.value.get_nested(*_RUNTIME, name)
         if found != wanted:
-            yield Complaint(
-                _locate(config, name),
-                f"{name} {show_value(found)}",
-                f"{wanted}, the seed of round {view.ruleset.round}",
-            )
+            published = f"{wanted}, the seed of round {view.ruleset.round}"
+            yield Complaint(_locate(config, name), f"{name} {show_value(found)}", published)
 
 
 @rule("endpoints.duration", "the minimum duration is long enough", sources=(_CHECK,))
 def check_duration(view: CellView) -> Complaints:
     """The configured minimum duration is at least the round's."""
-    config = view.files.config
-    least = parse_number(view.find_rule("least_min_duration"))
+    config, least = view.files.config, parse_number(view.find_rule("least_min_duration"))
     found = _read_number(config, *_RUNTIME, "min_duration_ms")
     if config.value is not None and least is not None and (found is None or found < least):
         value = show_value(config.value.get_nested(*_RUNTIME, "min_duration_ms"))
@@ -166,10 +151,8 @@ def _check_audit(view: CellView, test: str, name: str) -> Complaints:
 
 def _check_output_lengths(view: CellView, test: str) -> Complaints:
     """Check TEST09, which writes no file: the mean number of output tokens must be within its limits."""
-    summary, limits = (
-        view.files.result_summary,
-        view.rules.find_test(test, view.cell.scenario).limits if view.rules else {},
-    )
+    summary = view.files.result_summary
+    limits = view.rules.find_test(test, view.cell.scenario).limits if view.rules else {}
     least, most = (Decimal(str(limits[name].value)) if name in limits else None for name in MEAN_TOKENS_LIMITS)
     if summary.value is None or least is None or most is None:
         return
@@ -184,9 +167,8 @@ def check_benchmark(view: CellView) -> Complaints:
     """The round allows the endpoints harness for the benchmark."""
     if view.official and view.official not in view.ruleset.endpoints.benchmarks:
         allowed = ", ".join(view.ruleset.endpoints.benchmarks) or f"none in {view.ruleset.round}"
-        yield Complaint(
-            Place(view.files.config.file), f"{view.official} with the endpoints harness", f"one of {allowed}"
-        )
+        found = f"{view.official} with the endpoints harness"
+        yield Complaint(Place(view.files.config.file), found, f"one of {allowed}")
 
 
 def _read_number(read: Read[ResultDocument], *names: str) -> Decimal | None:
@@ -271,13 +253,7 @@ def render_runs(content: CellContent, _: Ruleset, layout: Layout, at: MakePath) 
 _ONE_RUN = Premise("One run of the harness wrote both files: they are in the same performance run's folder.")
 
 
-@rule(
-    "endpoints.samples",
-    "sample counts that do not add up",
-    sources=(OURS,),
-    cause="endpoints",
-    premises=(_ONE_RUN,),
-)
+@rule("endpoints.samples", "sample counts that do not add up", sources=(OURS,), cause="endpoints", premises=(_ONE_RUN,))
 def verify_samples(view: CellView) -> Complaints:
     """The issued samples are not the sum of the completed and failed ones, or fewer than configured."""
     summary, config = view.files.result_summary, view.files.config
@@ -304,13 +280,11 @@ def verify_rates(view: CellView) -> Complaints:
     for name in ("qps", "tps"):
         said, made = _read_number(summary, name), compute_rate(summary.value, name) if summary.value else None
         if said is not None and made is not None and abs(said - made) > made * _NEAR:
-            took = (
-                _read_number(summary, "legacy_loadgen_window_duration_ns") or _read_number(summary, "duration_ns") or 0
-            )
+            window = _read_number(summary, "legacy_loadgen_window_duration_ns")
+            took = window or _read_number(summary, "duration_ns") or 0
             wanted = f"{made:.6g}, computed from its counts in {took / 10**9:.6g} s"
-            yield Complaint(
-                _locate(summary, name), f"{name} {said:f}", wanted, other=_locate(summary, "n_samples_completed")
-            )
+            counts = _locate(summary, "n_samples_completed")
+            yield Complaint(_locate(summary, name), f"{name} {said:f}", wanted, other=counts)
 
 
 @rule("endpoints.duration", "a run shorter than configured", sources=(OURS,), cause="endpoints", premises=(_ONE_RUN,))
@@ -369,8 +343,7 @@ def verify_target(view: CellView) -> Complaints:
 )
 def verify_scored(view: CellView) -> Complaints:
     """The number of scored samples differs from the round's."""
-    results = view.files.accuracy_results
-    wanted = parse_number(view.find_rule("exact_accuracy_sample_count"))
+    results, wanted = view.files.accuracy_results, parse_number(view.find_rule("exact_accuracy_sample_count"))
     counted = read_sample_count(results.value) if results.value else None
     if wanted is not None and counted is not None and counted != wanted:
         yield Complaint(_locate(results, "accuracy_scores"), f"{counted} scored samples", f"{wanted} in the dataset")
@@ -411,4 +384,4 @@ def find_result_gaps(view: CellView) -> Iterator[Gap]:
         yield from find_gap(view, read, name, blind=True)
 
 
-CELL_RULES = CellRules((ENDPOINTS_CONTRADICTIONS,), find_result_gaps)
+CELL_RULES = CellRules(ENDPOINTS_CONTRADICTIONS, find_result_gaps)

@@ -10,7 +10,7 @@ import click
 from reconciler.cli.shared.options import json_option, spec_option, takes
 from reconciler.cli.shared.output import say, say_json
 from reconciler.cli.shared.plan_options import find_asked_cells
-from reconciler.cli.trials import patch_option, write_patch
+from reconciler.cli.trials import PATCH_FILE, write_patch
 from reconciler.endpoints.views.curve_status import CurveStatus, list_curves, render_denser_text
 from reconciler.errors import IN_SYNC, ReconcilerError, SpecError
 from reconciler.reconcile.desired_cache import list_spec_paths
@@ -27,7 +27,7 @@ _COUNT = click.Option(
 
 
 @click.command("densify")
-@takes([_CURVE, _COUNT, patch_option(), spec_option(), json_option()])
+@takes([_CURVE, _COUNT, PATCH_FILE, spec_option(), json_option()])
 def command(curve: str | None, count: int, output: Path | None, specs: tuple[str, ...], as_json: bool) -> int:
     """Propose further points of CURVE (DIVISION/SYSTEM/BENCHMARK) next to the sharpest bends of the measured curve.
 
@@ -42,18 +42,17 @@ def command(curve: str | None, count: int, output: Path | None, specs: tuple[str
     if as_json:
         document = {"curve": found.curve, "points": found.denser, "seconds": found.seconds, "patch": patch}
         say_json(render_document("densify", **document))
-        return IN_SYNC
-    say(render_denser_text(found, patch))
-    if written:
-        say(written)
+    else:
+        say(render_denser_text(found, patch))
+        if written:
+            say(written)
     return IN_SYNC
 
 
 def _find_curve(curves: tuple[CurveStatus, ...], name: str | None) -> CurveStatus:
     if not curves:
-        raise ReconcilerError(
-            "the spec declares no curve", fix="`reconcile help endpoints` explains how to declare one"
-        )
+        fix = "`reconcile help endpoints` explains how to declare one"
+        raise ReconcilerError("the spec declares no curve", fix=fix)
     meant = [curve for curve in curves if name in (None, curve.curve)]
     if len(meant) == 1:
         return meant[0]

@@ -1,2 +1,2 @@
-"""Executes a plan and yields one Outcome at a time: each kind has an executor, and each step is a child process with a
+"""Execute a plan and yield one Outcome at a time: each kind has an executor, and each step is a child process with a
 request and a result file."""

@@ -1,4 +1,4 @@
-"""Turns an attempt that has a result into its record. Everything is read from the attempt's folder, without a clock or
+"""Turn an attempt that has a result into its record. Everything is read from the attempt's folder, without a clock or
 a spec, so that the pass that started it and a later pass that harvests it write the same bytes."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Follows the submission of one attempt: reads progress from its counter, and ends a run that makes no progress."""
+"""Follow the submission of one attempt: read progress from its counter, and end a run that makes no progress."""
 
 from __future__ import annotations
 

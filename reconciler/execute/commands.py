@@ -1,4 +1,4 @@
-"""Turns an attempt whose cell has a harness command into its child's request, with the placeholders filled in."""
+"""Turn an attempt whose cell has a harness command into its child's request, with the placeholders filled in."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def make_command_run(attempt: Attempt, paths: RepositoryPaths, inputs: Mapping[s
     settings = attempt.intent.settings
     attempt.run_dir.mkdir(exist_ok=True)
     values = {**collect_placeholder_values(attempt, paths, inputs), "run_dir": str(attempt.run_dir)}
-    cwd = Path(find_location(settings, "harness.cwd", values, paths.root) or _find_code(settings, paths.root, attempt))
+    cwd = Path(find_folder(settings, HARNESS, values, paths.root) or attempt.run_dir)
     audit = attempt.audit_file.exists()
     placed = settings.audit_config == "placed"
     written = settings.user_conf == "written"
@@ -129,12 +129,11 @@ def make_command_score(
     values = collect_placeholder_values(attempt, paths, inputs)
     values |= {"run_dir": str(attempt.run_dir), "accuracy_log": str(accuracy_log), "mode": "accuracy"}
     env, secrets = collect_environment(settings, values)
-    cwd = find_location(settings, "harness.cwd", values, paths.root) or _find_code(settings, paths.root, attempt)
     shown = attempt.intent.rules.shown if attempt.intent.rules else None
     return CommandRequest(
         purpose="score",
         command=fill_words(settings.score_command, values),
-        cwd=str(cwd),
+        cwd=find_folder(settings, HARNESS, values, paths.root) or str(attempt.run_dir),
         run_dir=str(attempt.run_dir),
         output=str(attempt.output),
         counter=str(attempt.counter),
@@ -274,15 +273,6 @@ def find_location(settings: CellSettings, name: str, values: Mapping[str, str], 
     return str((base / filled).resolve()) if filled else ""
 
 
-def _find_code(settings: CellSettings, root: Path, attempt: Attempt) -> Path:
-    """Return the code's folder, for a command that declares no folder."""
-    code = settings.harness_code or settings.get_text(CLIENT_CODE)
-    if not code:
-        return attempt.run_dir
-    path = (root / code).resolve()
-    return path if path.is_dir() else path.parent
-
-
 def find_part_location(settings: CellSettings, part: str, name: str, values: Mapping[str, str], root: Path) -> str:
     """Find the location of a part of the harness, or else of the harness itself."""
     return find_location(settings, f"{part}.{name}", values, root) or find_location(
@@ -291,8 +281,10 @@ def find_part_location(settings: CellSettings, part: str, name: str, values: Map
 
 
 def find_folder(settings: CellSettings, part: str, values: Mapping[str, str], root: Path) -> str:
-    """Find the folder in which the command starts: the declared folder, else the folder of its code."""
+    """Find the folder in which the command starts: the declared folder, else the folder of its code, "" for neither."""
     if own := find_part_location(settings, part, "cwd", values, root):
         return own
     code = find_part_location(settings, part, "code", values, root)
+    if not code and part == HARNESS:
+        code = find_location(settings, CLIENT_CODE, values, root)
     return "" if not code else code if Path(code).is_dir() else str(Path(code).parent)

@@ -1,4 +1,4 @@
-"""Follows the output of running attempts as it is printed, for people who watch."""
+"""Follow the output of running attempts as it is printed, for people who watch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs a plan on several machines at a time, with one thread per running step.
+"""Run a plan on several machines at a time, with one thread per running step.
 
 Only the thread of the pass changes the state, the storage and the reports; the other threads send it events.
 """
@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from reconciler.diff.change import Work
 from reconciler.execute.child import Detached
-from reconciler.execute.executors.executor import HERE
+from reconciler.execute.executors.executor import HERE, Capacity
 from reconciler.execute.outcome import Event, Outcome, StepProgress
 from reconciler.execute.perform import Finished
 from reconciler.execute.plan_executor import MachineTurns, PlanExecutor
@@ -30,13 +30,6 @@ from reconciler.resource.kinds import Address, find_proved_run
 _UNKNOWN = 60.0  # seconds: assumed for a step without a prediction, for ordering only
 
 
-class Machine(Struct, frozen=True):
-    """The machine of a step, which runs up to ``places`` of its steps at a time."""
-
-    name: str
-    places: int = 1
-
-
 class Dispatch(Struct):
     """The ``waiting`` and ``running`` steps. ``needs``: address → resources that this plan must make first; ``limit``:
     steps running on all machines together, 0 for no limit. ``first``: keys that are started before all others, because
@@ -44,7 +37,7 @@ class Dispatch(Struct):
 
     waiting: list[Step]
     needs: Mapping[Address, AbstractSet[Address]]
-    machines: Mapping[Address, Machine]
+    machines: Mapping[Address, Capacity]
     limit: int = 0
     first: frozenset[str] = frozenset()
     running: dict[Address, Step] = field(default_factory=dict)
@@ -54,7 +47,7 @@ class Dispatch(Struct):
     def __post_init__(self) -> None:
         chains = measure_chains(self.waiting, self.needs)
         self.unmade = {address for step in self.waiting for address in list_made(step)}
-        self.places = {machine.name: machine.places for machine in self.machines.values()}
+        self.places = {machine.machine: machine.places for machine in self.machines.values()}
         place = {id(step): number for number, step in enumerate(self.waiting)}
         self.waiting.sort(
             key=lambda step: (step.change.key not in self.first, -chains[step.change.address], place[id(step)])
@@ -63,7 +56,7 @@ class Dispatch(Struct):
     def take(self) -> list[Step]:
         """Return the steps that start now, those with the longest remaining chain first."""
         room = Counter(self.places)
-        room.subtract(self.machines[address].name for address in self.running)
+        room.subtract(self.machines[address].machine for address in self.running)
         free = sum(count for count in room.values() if count > 0)
         taken: list[Step] = []
         left: list[Step] = []
@@ -72,7 +65,7 @@ class Dispatch(Struct):
                 left += self.waiting[number:]
                 break
             address = step.change.address
-            name = self.machines[address].name
+            name = self.machines[address].machine
             if room[name] > 0 and not self.needs[address] & self.unmade:
                 room[name] -= 1
                 free -= 1
@@ -188,13 +181,12 @@ class ParallelExecutor(Struct):
             address = step.change.address
             proved = find_proved_run(address)  # a test follows a valid run
             needs[address] = {*by_address[address].upstream, *((proved,) if proved else ())}
-            capacity = self.walk.find_capacity(step, self.walk.desired.detail(address))
-            machines[address] = Machine(capacity.machine, capacity.places)
+            machines[address] = self.walk.find_capacity(step, self.walk.desired.detail(address))
         return Dispatch(due, needs, machines, self.limit, frozenset(self.walk.context.under_way))
 
     def _begin(self, dispatch: Dispatch) -> Iterator[Outcome]:
         for step in dispatch.take():
-            if self.walk.is_skipped(step):
+            if self.walk.is_skipped(step, self.walk.stuck):
                 dispatch.end(step)
             elif self.walk.find_service(step.change.address):  # one server at a time here; this step starts it
                 for outcome in self.walk.execute_with_service(step):

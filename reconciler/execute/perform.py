@@ -1,4 +1,4 @@
-"""Runs one step of a plan, from its empty folder to its finished attempt."""
+"""Run one step of a plan, from its empty folder to its finished attempt."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import secrets
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -417,7 +418,10 @@ def judge_attempt(attempt: Attempt, paths: RepositoryPaths, watch: Watch, execut
     try:
         verdict, answers, taken_over = _judge(attempt, paths, watch, executors)
     except MissingLogError as error:
-        result = _make_missing_result(str(error))
+        problem = f"the complete accuracy log of the {error} run is not on this machine"
+        where = "run this on the machine that made that run, or copy .reconcile/objects from it"
+        fix = f"{where}; recorded verdicts stay valid"
+        result = Result(done=False, seconds=0.0, problem=problem, problem_class="missing", fix=fix)
     except _ScorerFailedError as error:
         result = error.result
     except (ReconcilerError, OSError, ValueError) as error:
@@ -445,12 +449,6 @@ class _ScorerFailedError(Exception):
             problem_class=child.problem_class,
             fix=child.fix,
         )
-
-
-def _make_missing_result(run: str) -> Result:
-    problem = f"the complete accuracy log of the {run} run is not on this machine"
-    fix = "run this on the machine that made that run, or copy .reconcile/objects from it; recorded verdicts stay valid"
-    return Result(done=False, seconds=0.0, problem=problem, problem_class="missing", fix=fix)
 
 
 def _judge(
@@ -498,7 +496,7 @@ def _read_logs(attempt: Attempt, run: str) -> RunLogs:
     return RunLogs(
         _read_bytes(folder / DETAIL),
         _read_bytes(folder / SUMMARY),
-        _make_line_reader(whole) if whole.exists() else None,
+        partial(_read_lines, whole) if whole.exists() else None,
     )
 
 
@@ -506,21 +504,17 @@ def _read_bytes(path: Path) -> bytes:
     return path.read_bytes() if path.exists() else b""
 
 
-def _make_line_reader(path: Path) -> Callable[[], Iterator[bytes]]:
-    """Return a function that reads a log line by line from the beginning, since it may be larger than memory."""
-
-    def read() -> Iterator[bytes]:
-        with path.open("rb") as stream:
-            yield from stream
-
-    return read
+def _read_lines(path: Path) -> Iterator[bytes]:
+    """Read a log line by line, since it may be larger than memory."""
+    with path.open("rb") as stream:
+        yield from stream
 
 
 def _score_both(attempt: Attempt, paths: RepositoryPaths, watch: Watch, executors: Executors) -> dict[str, str]:
     """Return reports on the audit run's answers, and on the accuracy run's answers to the same samples."""
     audit, subset = _find_log(attempt, "audit"), attempt.folder / "baseline.json"
-    logged = {entry.index for entry in read_entries(_make_line_reader(audit)())}
-    entries = (e for e in read_entries(_make_line_reader(_find_log(attempt, "accuracy"))()) if e.index in logged)
+    logged = {entry.index for entry in read_entries(_read_lines(audit))}
+    entries = (e for e in read_entries(_read_lines(_find_log(attempt, "accuracy"))) if e.index in logged)
     with subset.open("w", encoding="ascii") as stream:
         stream.write("[\n")
         for number, entry in enumerate(entries):

@@ -1,4 +1,4 @@
-"""Executes the steps of a plan one after another: decides whether each is tried, retried or skipped. Each finished
+"""Execute the steps of a plan one after another: decide whether each is tried, retried or skipped. Each finished
 attempt is recorded before the next step begins."""
 
 from __future__ import annotations
@@ -113,9 +113,7 @@ class PlanExecutor(Struct, dict=True):
         """Execute every step that is due; steps that depend on a failed or blocked one are left for the next round of
         planning."""
         for step in plan.steps:
-            if step.change.how not in (Work.MAKE, Work.START):
-                continue
-            if self.is_skipped(step):
+            if step.change.how not in (Work.MAKE, Work.START) or self.is_skipped(step, self.stuck):
                 continue
             if step.change.how is Work.START:
                 self.servers[step.change.key] = step
@@ -132,14 +130,10 @@ class PlanExecutor(Struct, dict=True):
     def list_due(self, plan: Plan) -> tuple[Step, ...]:
         """List the steps to try, assuming that no other step fails."""
         stuck = set(self.stuck)
-        return tuple(s for s in plan.steps if s.change.how is Work.MAKE and not self._find_stuck(s, stuck))
+        return tuple(s for s in plan.steps if s.change.how is Work.MAKE and not self.is_skipped(s, stuck))
 
-    def is_skipped(self, step: Step) -> bool:
-        """Return True if the step is not tried now; then no step that depends on it is tried."""
-        return self._find_stuck(step, self.stuck)
-
-    def _find_stuck(self, step: Step, stuck: set[Address]) -> bool:
-        """Return True if a step cannot be tried; it is then added to ``stuck``."""
+    def is_skipped(self, step: Step, stuck: set[Address]) -> bool:
+        """Return True if the step is not tried now; it is then added to ``stuck``, whose dependents are not tried."""
         address = step.change.address
         waits = stuck.intersection(self.desired.by_address[address].upstream) or self._lacks_valid_run(address, stuck)
         dropped = bool(step.blocked or waits or self.is_given_up(step))
@@ -393,31 +387,26 @@ class MachineTurns(Struct):
     def take(self, lock: Lock, step: Step, note: str = "", give_up: float | None = None) -> None:
         """Wait while others time a run or keep a server for their runs. Raises LockedError if that outlasts the
         patience or ``give_up``, and any exception that ``check`` raises. ``note``: text shown to others who wait."""
+        began, end = 0.0, 0.0
         try:
-            lock.acquire(note=note)
-        except LockedError as error:
-            began = time.monotonic()
-            self._report_wait(step, error.message)
-            try:
-                self._wait(lock, step, note, self.find_end() if give_up is None else give_up)
-            finally:
-                self.waited += time.monotonic() - began
+            while True:
+                try:
+                    lock.acquire(wait=_LOOK if began else 0.0, note=note)
+                    return
+                except LockedError as error:
+                    self._report_wait(step, error.message)
+                    if not began:
+                        began, end = time.monotonic(), self.find_end() if give_up is None else give_up
+                    elif time.monotonic() >= end:
+                        self.patience = 0.0
+                        raise
+                self.check(step, False)
+        finally:
+            self.waited += time.monotonic() - began if began else 0.0
 
     def find_end(self) -> float:
         """Return the time when patience ends for a wait that begins now."""
         return time.monotonic() + self.patience
-
-    def _wait(self, lock: Lock, step: Step, note: str, give_up: float) -> None:
-        while True:
-            self.check(step, False)
-            try:
-                lock.acquire(wait=_LOOK, note=note)
-                return
-            except LockedError as error:
-                self._report_wait(step, error.message)
-                if time.monotonic() >= give_up:
-                    self.patience = 0.0
-                    raise
 
     def pause(self, step: Step, busy: str, give_up: float) -> bool:
         """Wait a moment in which a busy machine may become idle; return False if patience has ended."""

@@ -1,4 +1,4 @@
-"""Runs a request under a power meter, and in the declared power state of its system, which is restored afterwards."""
+"""Run a request under a power meter, and in the declared power state of its system; restore the state afterwards."""
 
 from __future__ import annotations
 
@@ -22,26 +22,16 @@ _LIMIT = 120.0  # seconds
 
 def wrap_run(run: FileMessage, attempt: Attempt, paths: RepositoryPaths) -> FileMessage:
     """Return a run's request as its system declares it: with measured power, in its power state, both or neither."""
-    settings = attempt.intent.settings
-    if not isinstance(run, RunRequest) or attempt.intent.address.mode != PERFORMANCE or DIRECTOR not in settings:
-        return hold_state(run, attempt, paths)
-    measured = PowerRequest(
-        run=run,
-        kit=str((paths.root / settings.get_text(KIT)).resolve()),
-        director=settings.get_text(DIRECTOR),
-        ntp=settings.get_text(NTP),
-        session=str(attempt.session),
-        counter=str(attempt.counter),
-    )
-    return hold_state(measured, attempt, paths, run)
-
-
-def hold_state(
-    request: FileMessage, attempt: Attempt, paths: RepositoryPaths, named: FileMessage | None = None
-) -> FileMessage:
-    """Return the request in the power state of the attempt's system, if it declares one. ``named``: the inner request,
-    which names the files, if there is one."""
-    settings = attempt.intent.settings
+    settings, request = attempt.intent.settings, run
+    if isinstance(run, RunRequest) and attempt.intent.address.mode == PERFORMANCE and DIRECTOR in settings:
+        request = PowerRequest(
+            run=run,
+            kit=str((paths.root / settings.get_text(KIT)).resolve()),
+            director=settings.get_text(DIRECTOR),
+            ntp=settings.get_text(NTP),
+            session=str(attempt.session),
+            counter=str(attempt.counter),
+        )
     if STATE_SET not in settings:
         return request
     return StateRequest(
@@ -54,8 +44,8 @@ def hold_state(
         cwd=str(paths.root),
         journal=str(find_journal()),
         counter=str(attempt.counter),
-        secrets=dict(list_secrets(named or request)),
-        places=tuple(map(str, list_locations(named or request))),
+        secrets=dict(list_secrets(run)),
+        places=tuple(map(str, list_locations(run))),
     )
 
 

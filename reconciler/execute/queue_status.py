@@ -15,15 +15,10 @@ from reconciler.resource.queues import QUEUES
 from reconciler.storage.files import RepositoryPaths
 
 
-def list_jobs_under_way(paths: RepositoryPaths) -> tuple[QueuedStep, ...]:
-    """List the jobs, whether a pass follows them or not. It takes no results from a transport where a pass waits for
-    them."""
-    return watch_jobs(paths)()
-
-
 def watch_jobs(paths: RepositoryPaths) -> Callable[[], tuple[QueuedStep, ...]]:
-    """Return a function that lists the jobs repeatedly: its executors remember the last answer of a queue or store, and
-    query as rarely as those of a pass."""
+    """Return a function that lists the jobs, whether a pass follows them or not. If it is called repeatedly, its
+    executors remember the last answer of a queue or store, and query as rarely as those of a pass. It takes no results
+    from a transport where a pass waits for them."""
     open_executors = cache(lambda: Executors.make(paths, open_transport(paths, only_looks=True)))
     return lambda: list_under_way(paths, open_executors)
 

@@ -1,4 +1,4 @@
-"""Keeps records in order when a machine's clock was set back, or when another machine's clock runs ahead.
+"""Keep records in order when a machine's clock was set back, or when another machine's clock runs ahead.
 
 The newest record of a cell counts, so a new measurement must never look older than an existing one.
 """

@@ -1,4 +1,4 @@
-"""Turns an attempt into the request that its child reads: one function per kind."""
+"""Turn an attempt into the request that its child reads: one function per kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Downloads one file from the first of its addresses that works: in parts, verified, and renamed only once complete.
+"""Download one file from the first of its addresses that works: in parts, verified, and renamed only once complete.
 
 A partial file waits in a separate folder of the scratch space, with a note of its source. However a download ends, the
 next one resumes it.
@@ -31,19 +31,18 @@ from reconciler.storage.untrusted_files import SpecialFileError
 
 _READ = 1 << 20
 _START = 512  # bytes that suffice to recognise a web page
+_LEAST = 1024  # bytes that must arrive within the patience
 _LONGEST = 60.0  # seconds between two attempts, unless the server requests more
+_LONGEST_REQUESTED = 300.0  # seconds that a server may request
 
 
 class DownloadLimits(Struct, frozen=True):
     """Limits of a download. ``timeout``: seconds without any byte; ``attempts``: attempts that bring no new byte;
-    ``wait``: the longest wait that a server may request; ``least``: bytes that must arrive within ``patience`` seconds;
-    ``largest``: bytes of one file."""
+    ``patience``: seconds in which at least ``_LEAST`` bytes must arrive; ``largest``: bytes of one file."""
 
     timeout: float = 30.0
     attempts: int = 5
     backoff: float = 1.0
-    wait: float = 300.0
-    least: int = 1024
     patience: float = 120.0
     largest: int = 1 << 41
 
@@ -167,7 +166,7 @@ def _download_from(run: _RunningDownload, address: str) -> Downloaded:
             idle = 0 if read_size(item.part) > before else idle + 1
             if idle >= limits.attempts:
                 raise
-            if error.after > limits.wait:
+            if error.after > _LONGEST_REQUESTED:
                 message = f"{error.message}: retry in {error.after:.0f} s"
                 raise TransientError(message, after=error.after) from error
             run.progress.pause(error.after or min(_LONGEST, limits.backoff * 2**idle))
@@ -178,8 +177,7 @@ def _attempt(run: _RunningDownload, address: str) -> Downloaded:
     item = run.item
     resumed = read_size(item.part) > 0
     try:
-        whole = _append(run, address)
-        return _verify(item, address, whole)
+        return _verify(item, address, _append(run, address))
     except (WrongDigestError, NothingLeftError):
         remove(item.part)
         remove(item.note)
@@ -212,7 +210,8 @@ def _append(run: _RunningDownload, address: str) -> _Whole:
         try:
             if opened.start != have:
                 stream.truncate(opened.start)
-            _write_note(item, address, opened)
+            note = {"address": address, "validator": opened.validator, "target": str(item.target)}
+            replace(item.note, json.dumps(note).encode(), durable=False)
             whole = _hash_part(item, stream, opened.start)
             run.note_size(opened.start)
             _receive(run, opened, stream, whole)
@@ -241,7 +240,7 @@ def _open_part(path: Path) -> BinaryIO:
 
 def _receive(run: _RunningDownload, opened: Opened, stream: BinaryIO, whole: _Whole) -> None:
     limits = run.limits
-    since, enough = time.monotonic(), whole.size + limits.least
+    since, enough = time.monotonic(), whole.size + _LEAST
     for data in opened.read():
         stream.write(data)
         whole.add(data)
@@ -250,7 +249,7 @@ def _receive(run: _RunningDownload, opened: Opened, stream: BinaryIO, whole: _Wh
             raise AddressError(f"the server sent more than {limits.largest:,} bytes", fix="name a mirror")
         now = time.monotonic()
         if whole.size >= enough:
-            since, enough = now, whole.size + limits.least
+            since, enough = now, whole.size + _LEAST
         elif now - since > limits.patience:
             raise TransientError(f"almost no data received for {limits.patience:g} s")
 
@@ -270,15 +269,9 @@ def _find_resumable(item: Download, address: str, stream: BinaryIO) -> tuple[int
     return 0, ""
 
 
-def _write_note(item: Download, address: str, opened: Opened) -> None:
-    note = {"address": address, "validator": opened.validator, "target": str(item.target)}
-    replace(item.note, json.dumps(note).encode(), durable=False)
-
-
 def _hash_part(item: Download, stream: BinaryIO, have: int) -> _Whole:
-    asked = item.digest
-    apart = asked is not None and asked.algorithm not in ("sha256", GIT)
-    own = hashlib.new(asked.algorithm, usedforsecurity=False) if asked is not None and apart else None
+    algorithm = item.digest.algorithm if item.digest is not None else "sha256"
+    own = hashlib.new(algorithm, usedforsecurity=False) if algorithm not in ("sha256", GIT) else None
     whole = _Whole(hashlib.sha256(), own)
     stream.seek(0)
     while whole.size < have and (data := stream.read(min(_READ, have - whole.size))):

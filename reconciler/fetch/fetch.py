@@ -1,4 +1,4 @@
-"""Decides which of a benchmark's files to fetch, and fetches several at once."""
+"""Decide which of a benchmark's files to fetch, and fetch several at once."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, NamedTuple
 from urllib.parse import quote, urlsplit
@@ -37,13 +38,13 @@ from reconciler.fetch.scratch import (
 from reconciler.resource.quantities import show_size
 from reconciler.rules.benchmark_files import BenchmarkFiles, FileDigest, SourceFile
 from reconciler.storage.archive_members import NO_ARCHIVE, BoundedMember, read_members
-from reconciler.storage.files import hash_file, remove
+from reconciler.storage.files import hash_file, read_size, remove
 from reconciler.storage.json_files import read_json
 from reconciler.storage.leftovers import sweep_folders
 from reconciler.storage.parallel_transfers import TransferStoppedError, run_transfers
 from reconciler.storage.storage_errors import PARTIAL, convert_storage_errors
 
-# Unpacks a publisher's archive: the known files go to their places; the rest is not unpacked.
+# Unpack a publisher's archive: the known files go to their places; the rest is not unpacked.
 
 _CHUNK = 1 << 20
 _MARGIN = 4  # an archive may contain at most this multiple of its files' known size
@@ -79,7 +80,10 @@ def unpack_folder(archive: Path, prefix: str, folder: Path, *, known: int, moved
             rest = name.removeprefix(prefix)
             if rest == name or not rest:
                 continue
-            _check_name(archive, rest)
+            path = PurePosixPath(rest)
+            if path.is_absolute() or ".." in path.parts or "\\" in rest or "\0" in rest:
+                problem = f"{archive.name} contains {rest!r}, which points outside the archive"
+                raise StorageError(problem, fix="do not use this archive")
             total += item.size
             _check_room(archive, total, known)
             target = folder / rest
@@ -107,14 +111,6 @@ def _normalise(name: str) -> str:
     return name.removeprefix("./")
 
 
-def _check_name(archive: Path, name: str) -> None:
-    path = PurePosixPath(name)
-    if path.is_absolute() or ".." in path.parts or "\\" in name or "\0" in name:
-        raise StorageError(
-            f"{archive.name} contains {name!r}, which points outside the archive", fix="do not use this archive"
-        )
-
-
 def _check_room(archive: Path, size: int, known: int) -> None:
     if size > known * _MARGIN:
         problem = f"{archive.name} would unpack to {size:,} bytes, but about {known:,} are expected"
@@ -127,24 +123,14 @@ def _open_members(archive: Path) -> Iterator[Iterator[_PackedFile]]:
     try:
         if zipfile.is_zipfile(archive):
             with zipfile.ZipFile(archive) as zipped:
-                yield _list_zip_members(zipped)
+                files = (info for info in zipped.infolist() if not info.is_dir())
+                yield (_PackedFile(info.filename, info.file_size, partial(zipped.open, info)) for info in files)
         else:
             with tarfile.open(archive, "r|*", tarinfo=BoundedMember) as packed:
-                yield _list_tar_members(packed)
+                regular = (info for info in read_members(packed) if info.isreg())
+                yield (_PackedFile(info.name, info.size, partial(_extract, packed, info)) for info in regular)
     except NO_ARCHIVE as error:
         raise StorageError(f"{archive.name} cannot be unpacked: {error}", fix="fetch it again") from error
-
-
-def _list_zip_members(zipped: zipfile.ZipFile) -> Iterator[_PackedFile]:
-    for info in zipped.infolist():
-        if not info.is_dir():
-            yield _PackedFile(info.filename, info.file_size, lambda info=info: zipped.open(info))  # type: ignore[misc]
-
-
-def _list_tar_members(packed: tarfile.TarFile) -> Iterator[_PackedFile]:
-    for info in read_members(packed):
-        if info.isreg():
-            yield _PackedFile(info.name, info.size, lambda info=info: _extract(packed, info))  # type: ignore[misc]
 
 
 def _extract(packed: tarfile.TarFile, info: tarfile.TarInfo) -> IO[bytes]:
@@ -332,9 +318,8 @@ class _RunningFetch(Struct, frozen=True):
     def _fetch_one(self, due: Due) -> FetchResult:
         if due.way not in (Way.DOWNLOAD, Way.COPY):
             return foresee(self.scratch, due)
-        copies = due.way is Way.COPY and due.file.is_pattern
         try:
-            if copies:
+            if due.way is Way.COPY and due.file.is_pattern:
                 self._copy_all(due)
                 return _judge_copies(self.scratch, due)
             if due.file.listed_in:
@@ -347,9 +332,8 @@ class _RunningFetch(Struct, frozen=True):
         except ReconcilerError as error:
             return FetchResult(due, FetchStatus.FAILED, why=error.message, fix=error.fix)
         except OSError as error:
-            return FetchResult(
-                due, FetchStatus.FAILED, why=f"{due.file.path}: {error}", fix="check that folder, and fetch again"
-            )
+            why, fix = f"{due.file.path}: {error}", "check that folder, and fetch again"
+            return FetchResult(due, FetchStatus.FAILED, why=why, fix=fix)
 
     def _bring_file(self, due: Due) -> str:
         target = self.scratch.root / due.file.path
@@ -375,15 +359,11 @@ class _RunningFetch(Struct, frozen=True):
     def _copy_all(self, due: Due) -> None:
         """Copy the files of a pattern from a mirror's folder, except those that are already complete here."""
         folder = Path(due.addresses[0])
-        sources = {
-            self.scratch.root / source.relative_to(folder): source
-            for source in sorted(find_files(folder, due.file.path))
-        }
-        missing = {
-            target: source.absolute().as_uri()
-            for target, source in sources.items()
-            if not (target.is_file() and target.stat().st_size == source.stat().st_size)
-        }
+        missing = {}
+        for source in sorted(find_files(folder, due.file.path)):
+            target = self.scratch.root / source.relative_to(folder)
+            if not (target.is_file() and target.stat().st_size == source.stat().st_size):
+                missing[target] = source.absolute().as_uri()
         self._bring_many(due, missing)
 
     def _bring_listed(self, due: Due) -> None:
@@ -391,7 +371,7 @@ class _RunningFetch(Struct, frozen=True):
         folder = (self.scratch.root / due.file.path).parent
         names = read_listed(self.scratch.root / due.file.listed_in)
         base = due.addresses[0].rstrip("/")
-        missing = {folder / name: f"{base}/{quote(name)}" for name in names if not _has_bytes(folder / name)}
+        missing = {folder / name: f"{base}/{quote(name)}" for name in names if not read_size(folder / name)}
         self._bring_many(due, missing)
 
     def _bring_many(self, due: Due, missing: Mapping[Path, str]) -> None:
@@ -427,9 +407,8 @@ def foresee(scratch: Scratch, due: Due) -> FetchResult:
     if due.way is Way.BY_HAND:
         return FetchResult(due, FetchStatus.BY_HAND, why=due.found.why, fix=show_by_hand(scratch, due))
     if due.way is Way.WRONG:
-        return FetchResult(
-            due, FetchStatus.FAILED, why=f"{due.found.path}: {due.found.why}", fix="move it away, and fetch again"
-        )
+        why = f"{due.found.path}: {due.found.why}"
+        return FetchResult(due, FetchStatus.FAILED, why=why, fix="move it away, and fetch again")
     return FetchResult(due, FetchStatus.DUE)
 
 
@@ -448,10 +427,6 @@ def _locate_archive(scratch: Scratch, due: Due) -> Path:
     """Return the path of an archive that waits to be unpacked."""
     proof = due.file.digest.value[:16] if due.file.digest else "unproved"
     return scratch.incoming / f"{proof}-{PurePosixPath(urlsplit(due.addresses[0]).path).name}"
-
-
-def _has_bytes(path: Path) -> bool:
-    return path.is_file() and path.stat().st_size > 0
 
 
 def read_listed(path: Path) -> list[str]:

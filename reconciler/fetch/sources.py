@@ -1,4 +1,4 @@
-"""Opens an address for reading from a given byte: http and https with redirects, and files of a mirror on this machine.
+"""Open an address for reading from a given byte: http and https with redirects, and files of a mirror on this machine.
 
 The only module that uses HTTP, through the standard library, which knows the machine's proxies and certificates and
 needs no further package.
@@ -99,12 +99,7 @@ class _PatientHttps(_PatientHandler, urllib.request.HTTPSHandler):
     """Reads https."""
 
 
-def make_opener(patience: Patience, *handlers: Any) -> urllib.request.OpenerDirector:
-    return urllib.request.build_opener(_PatientHttp(patience), _PatientHttps(patience), *handlers)
-
-
 CHUNK = 1 << 20
-REDIRECTS = 10
 _COUNT = r"[0-9]{1,18}"
 _CONTENT_RANGE = re.compile(rf"bytes ({_COUNT})-({_COUNT})/({_COUNT}|\*)$")
 _WHOLE, _PART, _NOTHING_LEFT = 200, 206, 416
@@ -187,7 +182,7 @@ def _open_file(address: str, start: int, patience: Patience) -> Opened:
 
 def _open_http(address: str, start: int, headers: Mapping[str, str], timeout: float, patience: Patience) -> Opened:
     request = urllib.request.Request(address, headers=dict(headers))  # noqa: S310  only http and https come here
-    opener = make_opener(patience, Redirects)
+    opener = urllib.request.build_opener(_PatientHttp(patience), _PatientHttps(patience), Redirects)
     patience.begin_step()
     try:
         answer: http.client.HTTPResponse = opener.open(request, timeout=timeout)
@@ -268,9 +263,7 @@ def parse_retry_after(text: str, now: float) -> float:
 
 
 class Redirects(urllib.request.HTTPRedirectHandler):
-    """Follows a few redirects, only to http and https, and never from https to http."""
-
-    max_redirections = REDIRECTS
+    """Follow at most ten redirects, only to http and https, and never from https to http."""
 
     def redirect_request(
         self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str

@@ -78,13 +78,9 @@ def verify_described(cell: Cell, name: str, record: Record, at: Snapshot) -> Ite
             detail = f"{field} is {stated[field]} in the description of {cell.system}, but {ran[field]} in the run"
             yield Claim(str(cell), f"{name}: {field}", Proof.CONTRADICTED, detail)
     placed = record.facts["machine.nodes"].value if "machine.nodes" in record.facts else None
-    if (
-        isinstance(placed, list)
-        and placed
-        and _NODES in stated.keys() - ran.keys()
-        and stated[_NODES] != str(len(placed))
-    ):
-        detail = f"{_NODES} is {stated[_NODES]} in the description of {cell.system}, but the run used {len(placed)}"
+    nodes = stated.get(_NODES) if _NODES not in ran else None
+    if isinstance(placed, list) and placed and nodes is not None and nodes != str(len(placed)):
+        detail = f"{_NODES} is {nodes} in the description of {cell.system}, but the run used {len(placed)}"
         yield Claim(str(cell), f"{name}: {_NODES}", Proof.MISSING, detail)
 
 
@@ -112,21 +108,17 @@ def find_rewritten_decisions(root: Path, at: Snapshot, appeared: Appearances) ->
     first: dict[_Moment, tuple[str, str]] = {}
     for (path, blob), commit in decided.items():
         data = contents.get(blob, b"")
-        if path in present:
-            moments = [present[path]]
-        elif len(data) <= LARGEST_RECORD:
-            moments = [*_list_moments(parse_decisions({path: data}, at.decisions.today)).values()]
-        else:
-            moments = []
-        for moment in moments:
+        moments = {path: present[path]} if path in present else {}
+        if path not in present and len(data) <= LARGEST_RECORD:
+            moments = _list_moments(parse_decisions({path: data}, at.decisions.today))
+        for moment in moments.values():
             first.setdefault(moment, (path, commit.id))
     for path, moment in sorted(present.items()):
         was, brought = first.get(moment, (path, ""))
         if was not in present:
-            detail = (
-                f"{path} replaced {was}, which {brought[:12]} added with the time {moment.made} and another content"
-            )
-            yield Claim(moment.cell, f"{moment.kind}: original decision", Proof.CONTRADICTED, detail)
+            added = f"{was}, which {brought[:12]} added with the time {moment.made} and another content"
+            what = f"{moment.kind}: original decision"
+            yield Claim(moment.cell, what, Proof.CONTRADICTED, f"{path} replaced {added}")
 
 
 def _list_moments(decisions: Decisions) -> dict[str, _Moment]:
@@ -148,9 +140,11 @@ def audit(root: Path, at: Snapshot) -> AuditReport:
     """Verify every claim of a commit, in a fixed order."""
     with pause_collector(), open_logs(root, at.commit) as logs:
         claims = tuple(_list_claims(root, at, logs))
-    marks = {
-        str(cell): found for cell in sorted(at.difference.chosen, key=rank_cell) if (found := _collect_marks(cell, at))
-    }
+    marks: dict[str, tuple[str, ...]] = {}
+    for cell in sorted(at.difference.chosen, key=rank_cell):
+        records = (at.records[identity] for identity in at.difference.chosen[cell].all if identity in at.records)
+        if found := tuple(sorted({mark for record in records for mark in record.marks})):
+            marks[str(cell)] = found
     return AuditReport(at.commit, claims, len(at.records), len(logs.checked), marks)
 
 
@@ -171,11 +165,6 @@ def _list_claims(root: Path, at: Snapshot, logs: Logs) -> Iterator[Claim]:
     yield from find_wrong_commits(root, at.commit, appeared)
     yield from note_shallow(root)
     yield from verify_tree_files(root, at, logs)
-
-
-def _collect_marks(cell: Cell, at: Snapshot) -> tuple[str, ...]:
-    records = (at.records[identity] for identity in at.difference.chosen[cell].all if identity in at.records)
-    return tuple(sorted({mark for record in records for mark in record.marks}))
 
 
 def audit_cell(
@@ -444,13 +433,9 @@ def _show_verdict(record: Record) -> str:
 
 def verify_imported(cell: Cell, name: str, record: Record, chosen: Chosen, at: Snapshot, logs: Good) -> Iterator[Claim]:
     """Verify a test that was imported unchanged. ``name``: the test's name."""
-    listed = digest([[a.name, a.sha256] for a in record.artifacts])
-    proof = Proof.PROVEN if listed == record.key else Proof.CONTRADICTED
-    detail = (
-        f"{len(record.artifacts)} files give key {record.key[:12]}"
-        if listed == record.key
-        else "the files do not match the key"
-    )
+    proof, detail = Proof.PROVEN, f"{len(record.artifacts)} files give key {record.key[:12]}"
+    if digest([[a.name, a.sha256] for a in record.artifacts]) != record.key:
+        proof, detail = Proof.CONTRADICTED, "the files do not match the key"
     yield Claim(str(cell), f"{name}: inputs", proof, detail)
     claim = partial(Claim, str(cell), f"{name} verdict")
     files = {a.name: logs[a.sha256] for a in record.artifacts if a.sha256 in logs}
@@ -460,13 +445,12 @@ def verify_imported(cell: Cell, name: str, record: Record, chosen: Chosen, at: S
     judged = list(judge_files(_collect_published(cell, name, files, chosen, at, logs)))
     for item in judged:
         said, found = (PASS if passed else FAIL for passed in (item.said, item.found))
+        why = "; ".join(item.reasons)
         if said != found and item.again.by_type:
-            yield claim(Proof.ATTESTED, f"{item.file} says {said}, as its script does: {'; '.join(item.reasons)}")
+            yield claim(Proof.ATTESTED, f"{item.file} says {said}, as its script does: {why}")
             return
         if said != found and item.sure:
-            yield claim(
-                Proof.CONTRADICTED, f"{item.file} says {said}, but its logs say {found}: {'; '.join(item.reasons)}"
-            )
+            yield claim(Proof.CONTRADICTED, f"{item.file} says {said}, but its logs say {found}: {why}")
             return
     other_files = [file for file in files if file.startswith("verify_") and file not in {item.file for item in judged}]
     if other_files or not judged:

@@ -35,7 +35,7 @@ from reconciler.resource.settings import DEDICATED_OFFLINE, CellSettings, System
 from reconciler.rules.programs import Program, find_program_of_tree, load_program
 from reconciler.storage import git
 from reconciler.tree.reading.survey import refuse_unknown_round, survey_tree
-from reconciler.tree.reading.system import SubmitterFiles, SystemFile
+from reconciler.tree.reading.system import SubmitterFiles
 
 
 def compare_commits(one: Snapshot, other: Snapshot) -> tuple[CellChange, ...]:
@@ -224,13 +224,10 @@ def read_tree_sides(path: Path) -> dict[Cell, Side]:
                 value, unit = choose_cell_format(view).read_metric(view)
                 if value is not None:
                     validity = view.performance.log.validity if view.performance else ""
-                    named = system.get_text("accelerator_model_name") or ""
+                    named = system.get_text("accelerator_model_name")
                     accelerator = "" if named == _NONE else named
+                    nodes, each = (system.get_count(name) for name in ("number_of_nodes", "accelerators_per_node"))
                     found[place.cell] = Side(
-                        place.cell, f"{value:g}", unit, validity, _count_accelerators(system), accelerator
+                        place.cell, f"{value:g}", unit, validity, (nodes or 1) * (each or 0), accelerator
                     )
     return found
-
-
-def _count_accelerators(system: SystemFile) -> int:
-    return (system.get_count("number_of_nodes") or 1) * (system.get_count("accelerators_per_node") or 0)

@@ -31,13 +31,8 @@ _WAITING = ("machine.job", "machine.nodes")  # facts of a run that a queue or a 
 def verify_start(cell: Cell, name: str, record: Record, logs: Good) -> Iterator[Claim]:
     """Verify that a run begins after its attempt and takes no longer than the attempt. The newest run counts, so
     someone might give an old one a new date. The time that a run waits in a queue is unknown."""
-    log = read_record_files(record, logs).get(DETAIL, b"") if IMPORTED not in record.marks else b""
-    began, ended, started = (
-        _read_logged(keys.POWER_BEGIN, log),
-        _read_logged(keys.POWER_END, log),
-        read_time(record.started),
-    )
-    clock = read_clock(record)
+    began, ended = _read_span(record, logs) if IMPORTED not in record.marks else (None, None)
+    clock, started = read_clock(record), read_time(record.started)
     if clock is not None and began is not None and not set(_WAITING) & set(record.facts) and began + TIME_ZONES < clock:
         detail = f"its log began at {began:%Y-%m-%d %H:%M:%S} UTC, before its attempt, {record.attempt}, on one machine"
         yield Claim(str(cell), f"{name}: when it began", Proof.CONTRADICTED, f"{detail}: {WHY}")
@@ -55,13 +50,8 @@ def verify_order(cell: Cell, name: str, passed_over: Record, published: Record, 
     queue or a launcher delays it, a run begins with its attempt, and its log ends within the attempt's duration."""
     if passed_over.started >= published.started or {IMPORTED, *_WAITING} & {*passed_over.marks, *passed_over.facts}:
         return
-    one, other = (read_record_files(record, logs).get(DETAIL, b"") for record in (passed_over, published))
-    began, ended, before = (
-        _read_logged(keys.POWER_BEGIN, one),
-        _read_logged(keys.POWER_END, one),
-        read_time(passed_over.started),
-    )
-    published_ended = _read_logged(keys.POWER_END, other)
+    (began, ended), (_, published_ended) = (_read_span(record, logs) for record in (passed_over, published))
+    before = read_time(passed_over.started)
     if began is None or ended is None or before is None or published_ended is None or began < published_ended:
         return
     if (ended - before).total_seconds() > passed_over.seconds + _SHORT:
@@ -119,6 +109,12 @@ def _explain_date(path: str, stated: str, committed: dict[str, datetime]) -> str
     if made is None or brought is None or made <= brought + CLOCKS:
         return ""
     return f"{path} is dated {stated}, but a commit of {brought:%Y-%m-%dT%H:%M:%SZ} added it: {WHY}"
+
+
+def _read_span(record: Record, logs: Good) -> tuple[datetime | None, datetime | None]:
+    """Read the begin and the end of a record's run from its log."""
+    log = read_record_files(record, logs).get(DETAIL, b"")
+    return _read_logged(keys.POWER_BEGIN, log), _read_logged(keys.POWER_END, log)
 
 
 def _read_logged(key: str, log: bytes) -> datetime | None:

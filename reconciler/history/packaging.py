@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Protocol
 
@@ -15,11 +16,10 @@ from reconciler.errors import ReconcilerError
 from reconciler.history.snapshot import read_snapshot
 from reconciler.loadgen.log import DetailLog, parse_detail
 from reconciler.loadgen.log_files import DETAIL
-from reconciler.publish.archive import MANIFEST, Packed, encode_manifest, pack, parse_digests, render_digest_line
+from reconciler.publish.archive import MANIFEST, Packed, compute_digests, encode_manifest, pack
 from reconciler.publish.encryption import ENDINGS, encrypt
 from reconciler.publish.preconditions import (
     Refusal,
-    collect_chosen_ids,
     find_refused_acceptances,
     find_refused_cells,
     find_refused_code,
@@ -48,6 +48,7 @@ from reconciler.storage.leftovers import open_temporary, sweep_siblings
 from reconciler.storage.storage_errors import refuse_storage_error
 from reconciler.tree.content import Content, LogRef, SubmissionContent
 from reconciler.tree.render import render
+from reconciler.tree.source import is_left_out
 
 
 class PackedSubmission(Struct, frozen=True):
@@ -77,11 +78,16 @@ def find_refusals(submission: PackedSubmission, *, despite_embargo: bool, accept
     seen = submission.seen
     is_committed = _make_commit_check(submission)
     settings = seen.desired.submission
+
+    @cache
+    def is_known_spec(path: str, blob: str) -> bool:
+        return bool(git.find_blob_commits(seen.paths.root, path, blob))
+
     found = [
         Refusal(path, "the spec is not committed", "commit it") for path in sorted(seen.spec) if not is_committed(path)
     ]
     found += find_refused_cells(list_cells(seen), seen.difference.findings)
-    found += find_refused_records(_load_chosen_records(seen), is_committed, _make_spec_check(seen))
+    found += find_refused_records(_load_chosen_records(seen), is_committed, is_known_spec)
     found += find_refused_acceptances(seen.difference.acceptances, is_committed, wanted=accepted)
     found += find_refused_code(submission.content)
     found += _find_uncommitted(seen, settings, is_committed)
@@ -124,21 +130,10 @@ def _make_commit_check(submission: PackedSubmission) -> Callable[[str], bool]:
     return is_committed
 
 
-def _make_spec_check(seen: PlanResult) -> Callable[[str, str], bool]:
-    known: dict[tuple[str, str], bool] = {}
-
-    def is_known(path: str, blob: str) -> bool:
-        if (path, blob) not in known:
-            known[path, blob] = bool(git.find_blob_commits(seen.paths.root, path, blob))
-        return known[path, blob]
-
-    return is_known
-
-
 def _load_chosen_records(seen: PlanResult) -> dict[Cell, list[tuple[str, Record]]]:
     chosen = select_publishable(seen.difference)
     return {
-        cell: [(identity, load_record(seen.paths, identity)) for identity in collect_chosen_ids(records)]
+        cell: [(identity, load_record(seen.paths, identity)) for identity in records.all if identity]
         for cell, records in chosen.items()
     }
 
@@ -153,8 +148,8 @@ def _find_uncommitted(
     for path in dict.fromkeys(paths):
         top = (root / path).resolve()
         for file in sorted(top.rglob("*")) if top.is_dir() else [top]:
-            hidden = any(part.startswith(".") or part == "__pycache__" for part in file.relative_to(top).parts)
-            if not file.is_file() or hidden or file.suffix == ".pyc" or not file.is_relative_to(root):
+            left_out = any(map(is_left_out, file.relative_to(top).parts))
+            if not file.is_file() or left_out or not file.is_relative_to(root):
                 continue
             if not is_committed(name := file.relative_to(root).as_posix()):
                 yield Refusal(name, "it is published, but not committed", "commit it")
@@ -214,27 +209,22 @@ def write_package(
         finally:
             for path in plain:
                 path.unlink(missing_ok=True)
-    for name, digest in parse_digests(files[0]).items():
+    for name, digest in compute_digests(files[0]).items():
         digest_file = files[0].with_name(f"{files[0].name}.{name}")
-        replace(digest_file, render_digest_line(digest, files[0].name))
+        replace(digest_file, f"{digest}  {files[0].name}\n".encode())
         files.append(digest_file)
     return packed, files
 
 
 def _describe_submission(submission: PackedSubmission) -> dict[str, object]:
     accepted = submission.seen.difference.accepted
-    cells = [
-        {
-            "cell": str(item.cell),
-            **({"inferred_from": str(item.inferred_from)} if item.inferred_from else {}),
-            **(
-                {"accepted": make_versioned(FORMAT, accepted[of])}
-                if (of := item.inferred_from or item.cell) in accepted
-                else {}
-            ),
-        }
-        for item in submission.content.cells
-    ]
+    cells: list[dict[str, object]] = []
+    for item in submission.content.cells:
+        cells.append({"cell": str(item.cell)})
+        if item.inferred_from:
+            cells[-1]["inferred_from"] = str(item.inferred_from)
+        if (of := item.inferred_from or item.cell) in accepted:
+            cells[-1]["accepted"] = make_versioned(FORMAT, accepted[of])
     return {
         "tool": TOOL,
         "commit": submission.commit,

@@ -151,16 +151,10 @@ def _list_due(desired: Desired, difference: Difference) -> dict[Cell, list[Chang
     for resource in desired.resources:
         if resource.cell is None or resource.kind is not Kind.RESULT:
             continue
-        seen: set[Address] = set()
-        ahead = [resource.address] if changes else []
-        while ahead:
-            address = ahead.pop()
-            if address not in seen:
-                seen.add(address)
-                ahead += desired.by_address[address].upstream
+        lineage = desired.list_lineage(resource.address) if changes else []
         # Inputs of accepted results may be remade for other cells.
         spared = BUILT if resource.cell in accepted else ()
-        due = sorted(seen & order.keys(), key=order.__getitem__)
+        due = sorted(order.keys() & lineage, key=order.__getitem__)
         found[resource.cell] = [changes[address] for address in due if address.kind not in spared]
     return found
 
@@ -361,7 +355,11 @@ def assess_merge(paths: RepositoryPaths, base: str, head: str) -> Compared:
     tip, wanted = git.resolve(root, base), git.resolve(root, head)
     parted = git.find_merge_base(root, tip, wanted)
     base_commit = parted or tip
-    apart = () if parted or tip in git.find_parents(root, wanted) else (_report_unknown_base(root, tip),)
+    apart: tuple[Remark, ...] = ()
+    if not parted and tip not in git.find_parents(root, wanted):
+        removed = f"files of {tip[:10]} that head does not have count as removed"
+        fix = "git fetch --unshallow" if git.is_shallow(root) else "start the branch from the base"
+        apart = (Remark("warning", "", 0, f"head and base have no common history here: {removed}", fix),)
     # A clone without local work, as in a workflow, is used once: nothing is cached there. Few records are read in full:
     # the sources of changes, and new ones.
     index = paths.index if paths.index.is_dir() else None
@@ -376,8 +374,9 @@ def assess_merge(paths: RepositoryPaths, base: str, head: str) -> Compared:
     try:
         before = read_snapshot(root, base_commit, today=today, shared=shared)
     except SpecError as error:
-        before = _make_empty_base(after, base_commit)
-        remarks = (*remarks, Remark("notice", "", 0, f"the base has no valid spec: {_show_first_problem(error)}"))
+        before, first = _make_empty_base(after, base_commit), error.problems[0]
+        place = f"{first.file}:{first.line}" if first.line else first.file
+        remarks = (*remarks, Remark("notice", "", 0, f"the base has no valid spec: {place}: {first.message}"))
     shared.reader.save()
     found = compute_impact(before, after, _make_predictor(), (*remarks, *find_forgeries(root, base_commit, after)))
     why = check_embargo_of_page(root, before, after)
@@ -385,18 +384,6 @@ def assess_merge(paths: RepositoryPaths, base: str, head: str) -> Compared:
         return Compared(found, found)
     remarks = (*remarks, *find_forgeries(root, base_commit, after, withheld=True))
     return Compared(found, compute_impact(before, after, _predict_by_formula, remarks, withheld=why))
-
-
-def _report_unknown_base(root: Path, tip: str) -> Remark:
-    """Report that the merge base is unknown."""
-    text = f"head and base have no common history here: files of {tip[:10]} that head does not have count as removed"
-    fix = "git fetch --unshallow" if git.is_shallow(root) else "start the branch from the base"
-    return Remark("warning", "", 0, text, fix)
-
-
-def _show_first_problem(error: SpecError) -> str:
-    first = error.problems[0]
-    return f"{first.file}:{first.line}: {first.message}" if first.line else f"{first.file}: {first.message}"
 
 
 def check_embargo_of_page(root: Path, *commits: Snapshot) -> str:
@@ -463,9 +450,8 @@ def review_specs(error: SpecError) -> tuple[Remark, ...]:
 def review(root: Path, base: str, head: str, damaged: Mapping[str, str]) -> tuple[Remark, ...]:
     """Return remarks about the files that differ between two commits, and about the head's damaged records."""
     changed = git.list_changed_files(root, base, head)
-    sizes = (
-        git.list_files_at(root, head, sorted(path for path, (_, blob) in changed.items() if blob)) if changed else {}
-    )
+    there = sorted(path for path, (_, blob) in changed.items() if blob)
+    sizes = git.list_files_at(root, head, there) if changed else {}
     found = [*_review_records(changed, damaged), *_review_files(root, changed, sizes)]
     named = (replace(remark, file=_escape_path(remark.file)) for remark in found)
     return tuple(sorted(named, key=lambda remark: (remark.level, remark.file)))
@@ -480,16 +466,14 @@ def _escape_path(path: str) -> str:
 
 def _review_records(changed: Mapping[str, tuple[str, str]], damaged: Mapping[str, str]) -> Iterator[Remark]:
     for path, why in sorted(damaged.items()):
-        yield Remark(
-            "error", path, 0, f"the record is damaged: {why}", "restore it from the base; records never change"
-        )
+        fix = "restore it from the base; records never change"
+        yield Remark("error", path, 0, f"the record is damaged: {why}", fix)
     for path, (status, _) in sorted(changed.items()):
         if path.startswith(f"{RECORDS}/") and status in "MT" and path not in damaged:
             yield Remark("error", path, 0, "a record was edited", "restore it; a new outcome is a new record")
         elif path.startswith(f"{RECORDS}/") and status == "D" and "/." not in path:
-            yield Remark(
-                "warning", path, 0, "a record is deleted, and with it the evidence", "restore it unless intended"
-            )
+            text = "a record is deleted, and with it the evidence"
+            yield Remark("warning", path, 0, text, "restore it unless intended")
         elif path.startswith(f"{LOGS}/") and status in "MDT" and "/." not in path:
             yield Remark("error", path, 0, "a recorded log was edited or deleted", "restore it from the base")
 
@@ -498,11 +482,9 @@ def _review_files(
     root: Path, changed: Mapping[str, tuple[str, str]], sizes: Mapping[str, tuple[str, int]]
 ) -> Iterator[Remark]:
     small = {}
-    for path in sorted(sizes):
-        if path.startswith(".reconcile/"):
-            text = "files of .reconcile/ are local to each machine"
-            yield Remark("error", path, 0, text, "remove them from the branch: git rm -r --cached .reconcile")
-            break
+    if local := next((path for path in sorted(sizes) if path.startswith(".reconcile/")), ""):
+        text = "files of .reconcile/ are local to each machine"
+        yield Remark("error", local, 0, text, "remove them from the branch: git rm -r --cached .reconcile")
     for path, (blob, size) in sorted(sizes.items()):
         if size > LARGE:
             yield Remark("warning", path, 0, f"the file has {size / 2**20:.1f} MiB", "keep large files outside git")
@@ -512,8 +494,7 @@ def _review_files(
     for path, blob in small.items():
         data = contents.get(blob, b"")
         for what, pattern in _SECRETS:
-            match = pattern.search(data)
-            if match:
+            if match := pattern.search(data):
                 line = data.count(b"\n", 0, match.start()) + 1
                 fix = "remove it from this branch's history and revoke it; specs must only refer to secrets"
                 yield Remark("error", path, line, f"this looks like {what}", fix)

@@ -21,7 +21,7 @@ from reconciler.history.snapshot import Snapshot
 from reconciler.resource.canonical import canonicalise, is_digest
 from reconciler.resource.inputs import CODE, Role, digest_inputs
 from reconciler.resource.kinds import Cell, Kind
-from reconciler.resource.records import CODE_ARCHIVE, IMPORTED, NOT_HANDED_ON, Artifact, Ended, Record
+from reconciler.resource.records import CODE_ARCHIVE, IMPORTED, NOT_HANDED_ON, Ended, Record
 from reconciler.resource.settings import BACKGROUND, COMMAND
 from reconciler.storage.code_archive import LEFT_OUT, read_left_out, unpack_code
 from reconciler.storage.files import RECORDS, hash_bytes, hash_listing
@@ -56,7 +56,7 @@ class RecordChecks(Struct):
 
     def verify(self, cell: Cell, identities: Iterable[str]) -> Iterator[Claim]:
         """Verify the records that count for the cell and all records they were made from."""
-        built: dict[str, int] = {}
+        built: set[str] = set()
         wrong = False
         for identity in self._list_lineage(identities):
             record = self.at.records[identity]
@@ -67,12 +67,10 @@ class RecordChecks(Struct):
                 yield Claim(str(cell), what, Proof.CONTRADICTED, f"{RECORDS}/{identity}.json: {detail}")
             yield from self._report_doubtful_times(cell, identity, record)
             if record.address.kind in _BUILT:
-                built[str(record.address.kind)] = built.get(str(record.address.kind), 0) + 1
+                built.add(str(record.address.kind))
         if built and not wrong:
-            names = ", ".join(sorted(built))
-            yield Claim(
-                str(cell), "made from", Proof.PROVEN, f"{names}: keys match their inputs, digests match the files"
-            )
+            detail = f"{', '.join(sorted(built))}: keys match their inputs, digests match the files"
+            yield Claim(str(cell), "made from", Proof.PROVEN, detail)
 
     def _report_doubtful_times(self, cell: Cell, identity: str, record: Record) -> Iterator[Claim]:
         """Report times that only a wrong or corrected clock can explain as a question."""
@@ -143,21 +141,23 @@ class RecordChecks(Struct):
             return
         asked = kept.sha256, str(stated.value)
         if asked not in self.code:
-            archive = logs[kept.sha256]
             benchmark = record.inputs.get(_BENCHMARK)
-            self.code[asked] = (
-                _judge_command(archive, asked[1], str(benchmark.value) if benchmark else "")
-                if command
-                else self._judge_harness(archive, asked[1])
-            )
+            try:
+                files = unpack_code(logs[kept.sha256])
+                self.code[asked] = (
+                    _judge_command(files, asked[1], str(benchmark.value) if benchmark else "")
+                    if command
+                    else self._judge_harness(files, asked[1])
+                )
+            except ValueError as error:
+                self.code[asked] = Proof.CONTRADICTED, f"{CODE_ARCHIVE} cannot be read: {error}"
         yield Claim(str(cell), f"{name}: {_HARNESS_CODE}", *self.code[asked])
 
-    def _judge_harness(self, archive: bytes, stated: str) -> tuple[Proof, str]:
-        proof, detail = _judge_code(archive, stated)
-        if proof is Proof.ATTESTED or proof is Proof.MISSING:
+    def _judge_harness(self, files: Mapping[str, bytes], stated: str) -> tuple[Proof, str]:
+        proof, detail = _judge_code(files, stated)
+        if proof in (Proof.ATTESTED, Proof.MISSING):
             whole = self._read_harnesses().get(stated, {})
-            own = _list_own(unpack_code(archive))
-            others = sorted(name for name, digest in own.items() if whole and whole.get(name) != digest)
+            others = sorted(name for name, digest in _list_own(files).items() if whole and whole.get(name) != digest)
             if others:
                 return Proof.CONTRADICTED, (
                     f"{_HARNESS}{others[0]} in {CODE_ARCHIVE} differs from harness {stated[:12]}, which another run of "
@@ -205,7 +205,10 @@ def _list_contradictions(record: Record, at: Snapshot) -> Iterator[str]:
             yield from _check_upstream(role, identity, made, record)
     if not foreign:
         yield from _check_sources(record, values)
-        yield from _check_time(record)
+        clock, began = read_clock(record), read_time(record.started)
+        # A record may start later than its attempt, to be newer than another record of its cell.
+        if clock is not None and began is not None and began < clock:
+            yield f"started: {record.started}, before its attempt {record.attempt}"
 
 
 def _check_key(record: Record, values: Mapping[str, object], at: Snapshot) -> Iterator[str]:
@@ -282,8 +285,8 @@ def _check_files(role: str, identity: str, made: Record, record: Record) -> Iter
             yield f"{name}: {str(fact.value)[:12]}, but {identity} has {artifact.sha256[:12]}"
         elif fact.role is not Role.EVIDENCE and not role.startswith(BACKGROUND):
             yield f"{name}: its role is {fact.role}; files that a run used must be evidence"
-    digest = record.facts.get(f"{role}.digest")
-    if role == "engine" and digest is not None and digest.value and digest.value != _hash_artifacts(handed):
+    digest, files = record.facts.get(f"{role}.digest"), {artifact.name: artifact.sha256 for artifact in handed}
+    if role == "engine" and digest is not None and digest.value and digest.value != hash_listing(files):
         yield f"facts.{role}.digest: it does not match the files of {identity}"
 
 
@@ -300,18 +303,6 @@ def _check_sources(record: Record, values: Mapping[str, object]) -> Iterator[str
 
 
 _FILES_OF = frozenset({"dataset", "model", "engine", "run"})
-
-
-def _hash_artifacts(artifacts: Iterable[Artifact]) -> str:
-    return hash_listing({artifact.name: artifact.sha256 for artifact in artifacts})
-
-
-def _check_time(record: Record) -> Iterator[str]:
-    """Check that the record does not start before its attempt. It may start later, to be newer than another record of
-    its cell."""
-    clock, began = read_clock(record), read_time(record.started)
-    if clock is not None and began is not None and began < clock:
-        yield f"started: {record.started}, before its attempt {record.attempt}"
 
 
 def read_clock(record: Record) -> datetime | None:
@@ -337,40 +328,27 @@ def _list_own(files: Mapping[str, bytes]) -> dict[str, str]:
     return {name: hash_bytes(data) for name, data in own.items()}
 
 
-def _judge_command(archive: bytes, stated: str, benchmark: str) -> tuple[Proof, str]:
+def _judge_command(files: Mapping[str, bytes], stated: str, benchmark: str) -> tuple[Proof, str]:
     """Compare a command's archived code with its digest, which covers one file, or the names and digests of all files
     in its folder, including hidden files, which are not archived. ``benchmark``: the digest of a benchmark's file among
-    them."""
-    try:
-        files = unpack_code(archive)
-        left = read_left_out(files.pop(LEFT_OUT, b""))
-    except ValueError as error:
-        return Proof.CONTRADICTED, f"{CODE_ARCHIVE} cannot be read: {error}"
-    digests = left | {name: hash_bytes(data) for name, data in files.items()}
+    them. Raises ValueError for an invalid list of files that are not archived."""
+    left = read_left_out(files.get(LEFT_OUT, b""))
+    digests = left | {name: hash_bytes(data) for name, data in files.items() if name != LEFT_OUT}
     own = {name: digest for name, digest in digests.items() if not name.startswith(_PARTS)}
     alone = {name: digest for name, digest in own.items() if digest != benchmark}
     if stated in map(hash_listing, (digests, own, alone)) or [stated] in (list(own.values()), list(alone.values())):
         return Proof.PROVEN, f"{stated[:12]}, from the files in {CODE_ARCHIVE}"
-    return (
-        Proof.ATTESTED,
-        f"{stated[:12]}, not proven: {CODE_ARCHIVE} has different files, or the code has hidden files",
-    )
+    detail = f"{stated[:12]}, not proven: {CODE_ARCHIVE} has different files, or the code has hidden files"
+    return Proof.ATTESTED, detail
 
 
-def _judge_code(archive: bytes, stated: str) -> tuple[Proof, str]:
-    try:
-        files = unpack_code(archive)
-        left = read_left_out(files.get(_HARNESS + LEFT_OUT, b""))
-    except ValueError as error:
-        return Proof.CONTRADICTED, f"{CODE_ARCHIVE} cannot be read: {error}"
-    digests = _list_own(files)
+def _judge_code(files: Mapping[str, bytes], stated: str) -> tuple[Proof, str]:
+    left, digests = read_left_out(files.get(_HARNESS + LEFT_OUT, b"")), _list_own(files)
     if not digests:
         return Proof.CONTRADICTED, f"{CODE_ARCHIVE} has no files of the harness"
     if hash_listing({**left, **digests}) == stated:
-        return (
-            Proof.PROVEN,
-            f"{stated[:12]}, from {len(digests)} files in {CODE_ARCHIVE} and {len(left)} listed digests",
-        )
+        detail = f"{stated[:12]}, from {len(digests)} files in {CODE_ARCHIVE} and {len(left)} listed digests"
+        return Proof.PROVEN, detail
     if left:
         return Proof.CONTRADICTED, f"recorded {stated[:12]}, but {CODE_ARCHIVE} has another harness's code"
     here = digest_own_harness()

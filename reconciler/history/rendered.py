@@ -24,7 +24,6 @@ from reconciler.storage import git
 from reconciler.storage.files import hash_bytes
 from reconciler.tree.assemble import Assembly
 from reconciler.tree.content import Content, LogRef, hash_content
-from reconciler.tree.findings import TreeFinding
 from reconciler.tree.layout import name_folders
 from reconciler.tree.reading.files import use_in_memory_tree
 from reconciler.tree.render import render
@@ -46,14 +45,10 @@ def find_contradictions(
         report = verifier.verify_tree(root, round_name=round_name)
     for finding in report.findings:
         if finding.severity is Severity.ERROR:
-            where = cells.get(finding.cell, WHERE)
-            yield Claim(where, f"published files: {finding.rule.id}", Proof.CONTRADICTED, _format_finding(finding))
-
-
-def _format_finding(finding: TreeFinding) -> str:
-    complaint = finding.complaint
-    detail = f" ({complaint.other})" if complaint.other else ""
-    return f"{complaint.place}: {complaint.found}; wanted: {complaint.wanted}{detail}"
+            where, complaint = cells.get(finding.cell, WHERE), finding.complaint
+            other = f" ({complaint.other})" if complaint.other else ""
+            detail = f"{complaint.place}: {complaint.found}; wanted: {complaint.wanted}{other}"
+            yield Claim(where, f"published files: {finding.rule.id}", Proof.CONTRADICTED, detail)
 
 
 def _list_contents(files: Mapping[str, Content], logs: Logs) -> Iterator[tuple[str, Callable[[], bytes]]]:

@@ -12,6 +12,7 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -44,7 +45,7 @@ from reconciler.record.codec import encode, summarize
 from reconciler.record.store import find_artifact, find_object
 from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.quantities import join_listing
-from reconciler.resource.records import CHILD_LOG, IMPORTED, Artifact, Record, Summary
+from reconciler.resource.records import CHILD_LOG, IMPORTED, Artifact, Record
 from reconciler.resource.settings import SCORE_COMMAND, CellSettings
 from reconciler.rules.compliance.scores import Scored, Slack, read_from_detail
 from reconciler.rules.compliance.test01 import find_slack
@@ -239,18 +240,19 @@ def _judge_repeat(
     record = at.records[identity]
     published, again = summarize(record, identity), summarize(repeat, "")
     names = [name for name, _, _ in find_differing_evidence(published, again)]
-    unequal = [name for name in names if not name.startswith("engine.")]
-    if unequal:
-        return _report_incomparable(cell, f"{join_listing(unequal)} differ"), {}
+    incomparable = partial(Claim, str(cell), WHAT, Proof.MISSING)
+    if unequal := [name for name in names if not name.startswith("engine.")]:
+        return incomparable(f"repeated, but not comparable: {join_listing(unequal)} differ"), {}
     if again.validity != "VALID" or not again.metric or not published.metric:
         return Claim(str(cell), WHAT, Proof.CONTRADICTED, f"the repeat is {again.validity}: {again.problem}"), {}
     declared = at.list_declared(record)
     lower = at.desired.detail(declared.address if declared else record.address).ruling.metric.lower_is_better
-    recorded = [float(s.metric[0]) for s in _list_comparable(at, published) if s.metric]
+    runs = select_valid(at.recorded.list_done(published.key))
+    recorded = [float(run.metric[0]) for run in runs if run.metric and not find_differing_evidence(published, run)]
     try:
         score = read_from_detail(parse_detail(_read_published_log(paths, at, record), DETAIL))
     except LogError as error:
-        return _report_incomparable(cell, str(error)), {}
+        return incomparable(f"repeated, but not comparable: {error}"), {}
     then, now = float(published.metric[0]), float(again.metric[0])
     limit = compute_bound(recorded, then, score, _find_slack(cell, at), lower=lower)
     proof = Proof.PROVEN if limit.allows(now, lower=lower) else Proof.CONTRADICTED
@@ -281,21 +283,10 @@ def _find_slack(cell: Cell, at: Snapshot) -> Slack:
     return find_slack(rules, cell.scenario)
 
 
-def _report_incomparable(cell: Cell, why: str) -> Claim:
-    return Claim(str(cell), WHAT, Proof.MISSING, f"repeated, but not comparable: {why}")
-
-
-def _list_comparable(at: Snapshot, published: Summary) -> list[Summary]:
-    runs = select_valid(at.recorded.list_done(published.key))
-    return [run for run in runs if not find_differing_evidence(published, run)]
-
-
 def _read_published_log(paths: RepositoryPaths, at: Snapshot, record: Record) -> bytes:
     sha256 = next((a.sha256 for a in record.artifacts if a.name == DETAIL), "")
-    files = git.list_files_at(paths.root, at.commit, [f"{LOGS}/{sha256}"])
-    data = git.read_blobs(paths.root, [blob for blob, _ in files.values()])
-    found = next(iter(data.values()), b"")
-    if hash_bytes(found) != sha256:
+    found = git.read_file_at(paths.root, f"{LOGS}/{sha256}", at.commit)
+    if found is None or hash_bytes(found) != sha256:
         raise LogError(f"{DETAIL} of the published run is not in this commit", fix=f"commit {LOGS}")
     return found
 
@@ -334,12 +325,8 @@ def rescore_runs(paths: RepositoryPaths, at: Snapshot, audited: AuditReport) -> 
         root = clone_at(paths.root, at.commit, folder / "tree")
         claims = [_rescore_cell(cell, at, paths, root, folder / "attempts") for cell in sorted(at.difference.chosen)]
     found = {claim.where: claim for claim in claims if claim is not None}
-    kept = [claim for claim in audited.claims if not (_is_attested(claim) and claim.where in found)]
-    return audited.with_claims([*kept, *found.values()])
-
-
-def _is_attested(claim: Claim) -> bool:
-    return claim.what == _ACCURACY and claim.proof is Proof.ATTESTED
+    attested = [c for c in audited.claims if c.what == _ACCURACY and c.proof is Proof.ATTESTED and c.where in found]
+    return audited.with_claims([*(claim for claim in audited.claims if claim not in attested), *found.values()])
 
 
 def _rescore_cell(cell: Cell, at: Snapshot, paths: RepositoryPaths, root: Path, attempts: Path) -> Claim | None:

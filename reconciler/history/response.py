@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from msgspec import Struct
@@ -89,8 +89,7 @@ def _gather_run(
 ) -> EvidencedRun:
     record = at.records[identity]
     path = f"{RECORDS}/{identity}.json"
-    data = git.read_blobs(root, [blob for blob, _ in git.list_files_at(root, at.commit, [path]).values()])
-    content = next(iter(data.values()), b"")
+    content = git.read_file_at(root, path, at.commit) or b""
     files[f"{name}/record.json"] = content
     kept = [artifact for artifact in record.artifacts if artifact.place == "logs"]
     good = logs.read(kept)
@@ -109,24 +108,11 @@ def _find_first(root: Path, path: str, blob: str) -> str:
 def _collect_settings(at: Snapshot, cell: Cell) -> dict[str, tuple[str, str]]:
     """Collect the inputs of the cell's own resources: each value, and the line that set it."""
     found: dict[str, tuple[str, str]] = {}
-    for resource in _list_own(at, cell):
-        for item in at.desired.detail(resource).inputs:
+    for address in at.desired.list_lineage(Address(Kind.RESULT, str(cell))):
+        for item in at.desired.detail(address).inputs:
             if item.upstream is None:
                 found.setdefault(item.name, (str(item.value), str(item.origin)))
     return dict(sorted(found.items()))
-
-
-def _list_own(at: Snapshot, cell: Cell) -> Iterator[Address]:
-    """List the cell's runs, scores and tests with their sources."""
-    queue = [Address(Kind.RESULT, str(cell))]
-    done: set[Address] = set()
-    while queue:
-        address = queue.pop()
-        if address in done or address not in at.desired.by_address:
-            continue
-        done.add(address)
-        yield address
-        queue += at.desired.by_address[address].upstream
 
 
 def count_unproven(claims: tuple[Claim, ...]) -> int:
@@ -134,6 +120,8 @@ def count_unproven(claims: tuple[Claim, ...]) -> int:
 
 
 def render_response(evidence: Evidence, objection: str) -> str:
+    counts = Counter(claim.proof for claim in evidence.claims)
+    listed = ", ".join(f"{counts[proof]} {proof}" for proof in Proof if counts[proof])
     parts = [
         f"# Evidence for {escape_markdown(str(evidence.cell))}",
         "",
@@ -150,9 +138,12 @@ def render_response(evidence: Evidence, objection: str) -> str:
         *(line for run in evidence.runs for line in _render_run(run)),
         "## What the audit says",
         "",
-        _summarize_claims(evidence.claims),
+        f"{show_count(len(evidence.claims), 'claim')}: {listed}.",
         "",
-        *(_render_claim(claim) for claim in sorted(evidence.claims, key=_rank_proof)),
+        *(
+            f"- **{claim.proof}** {escape_markdown(claim.what)}: {escape_markdown(claim.detail)}"
+            for claim in sorted(evidence.claims, key=lambda claim: -list(Proof).index(claim.proof))
+        ),
         "",
         "## Settings",
         "",
@@ -196,20 +187,6 @@ def _render_run(run: EvidencedRun) -> list[str]:
 
 def _show_commit(commit: str) -> str:
     return f"`{commit[:_SHORT]}`" if commit else "none: it is in no commit"
-
-
-def _rank_proof(claim: Claim) -> int:
-    return -list(Proof).index(claim.proof)
-
-
-def _summarize_claims(claims: tuple[Claim, ...]) -> str:
-    counts = Counter(claim.proof for claim in claims)
-    listed = ", ".join(f"{counts[proof]} {proof}" for proof in Proof if counts[proof])
-    return f"{show_count(len(claims), 'claim')}: {listed}."
-
-
-def _render_claim(claim: Claim) -> str:
-    return f"- **{claim.proof}** {escape_markdown(claim.what)}: {escape_markdown(claim.detail)}"
 
 
 def amend(

@@ -213,7 +213,9 @@ def find_missing_runs(root: Path, at: Snapshot, appeared: Appearances) -> Iterat
     contents = git.read_blobs(root, [blob for _, blob in gone])
     for (path, blob), commit in sorted(gone.items()):
         if blob in contents and (found := _read_valid_run(contents[blob], path)) and found[0] in cells:
-            yield _claim_removed(cells[found[0]], path, found[1], commit.id)
+            why = "and a later commit removed it; the policy might have published it"
+            detail = f"{commit.id[:12]} added {path} ({found[1]}), {why}"
+            yield Claim(str(cells[found[0]]), REMOVED_RUN, Proof.MISSING, detail)
 
 
 def find_rewritten_records(
@@ -295,13 +297,11 @@ def _list_other_fields(before: Record, now: Record) -> list[str]:
 def _read_fingerprints(root: Path, record: Record, commit: str) -> frozenset[str]:
     """Read the fingerprints of the run's log, if that commit has the log."""
     digest = next((a.sha256 for a in record.artifacts if a.name == DETAIL and a.place == "logs"), "")
-    files = git.list_files_at(root, commit, [f"{LOGS}/{digest}"]) if digest else {}
-    for data in git.read_blobs(root, [blob for blob, _ in files.values()]).values():
-        try:
-            return frozenset(find_fingerprints(parse_detail(data, DETAIL)))
-        except LogError:
-            break
-    return frozenset()
+    data = git.read_file_at(root, f"{LOGS}/{digest}", commit) if digest else None
+    try:
+        return frozenset(find_fingerprints(parse_detail(data, DETAIL)) if data is not None else ())
+    except LogError:
+        return frozenset()
 
 
 def _decode(data: bytes | None, path: str) -> Record | None:
@@ -329,13 +329,6 @@ def _read_valid_run(data: bytes, path: str) -> tuple[str, str] | None:
     if record.ended is not Ended.DONE or summary.metric is None or summary.validity == "INVALID":
         return None
     return record.key, f"{' '.join(summary.metric)} of {record.started}"
-
-
-def _claim_removed(cell: Cell, path: str, figures: str, commit: str) -> Claim:
-    detail = (
-        f"{commit[:12]} added {path} ({figures}), and a later commit removed it; the policy might have published it"
-    )
-    return Claim(str(cell), REMOVED_RUN, Proof.MISSING, detail)
 
 
 # One run presented as two: an earlier run's log with other dates, or the same log for another result.

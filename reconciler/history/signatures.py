@@ -92,10 +92,7 @@ def _check_signatures(
 def _make_claim(where: str, record: Record, found: Sequence[Checked], *, known: bool) -> Claim:
     """Make the claim. One bad signature outweighs the good ones, because it was added."""
     what = f"{record.address.label}: signature"
-    by = {
-        signature_status: [c for c in found if c.signature_status is signature_status]
-        for signature_status in SignatureStatus
-    }
+    by = {status: [c for c in found if c.signature_status is status] for status in SignatureStatus}
     if by[SignatureStatus.BAD]:
         return Claim(where, what, Proof.CONTRADICTED, f"invalid: {by[SignatureStatus.BAD][0].why}")
     if by[SignatureStatus.GOOD]:

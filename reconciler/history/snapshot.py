@@ -107,7 +107,9 @@ def _make_snapshot(root: Path, commit: str, today: date | None, shared: Shared) 
     if large:
         raise SpecError([Problem(p, 1, 1, "", f"it has {n:,} bytes", _SPEC_FIX) for p, n in large.items()])
     if not files:
-        fix = f"{_propose_spec(root)}; or find a commit with specs: git log -- specs"
+        uncommitted = any((root / _SPECS).glob("**/*.y*ml"))
+        fix = f"commit yours: git add {_SPECS} && git commit" if uncommitted else "`reconcile init` writes a starter"
+        fix = f"{fix}; or find a commit with specs: git log -- specs"
         raise SpecError([Problem(_SPECS, 0, 0, "", f"commit {commit[:12]} has no spec", fix)])
     committed = shared.reader.read(root, commit)
     recorded = committed.recorded
@@ -119,12 +121,6 @@ def _make_snapshot(root: Path, commit: str, today: date | None, shared: Shared) 
     decisions = read_decisions(root, commit, today, listed)
     difference = compare(made.desired, recorded, Observed(), decisions=decisions)
     return Snapshot(commit, made.spec, made.desired, recorded, difference, committed, decisions)
-
-
-def _propose_spec(root: Path) -> str:
-    """Propose to commit the specs that only the work tree has."""
-    found = any((root / _SPECS).glob("**/*.y*ml"))
-    return f"commit yours: git add {_SPECS} && git commit" if found else "`reconcile init` writes a starter"
 
 
 def _list_specs(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any
 
 from msgspec import Struct, field
@@ -40,7 +41,9 @@ def build_why_chain(seen: PlanResult, cell: Cell) -> tuple[Link, ...]:
     }
     metrics = {s.id: s.metric for r in resources for s in seen.recorded.by_address.get(r.address, ())}
     brought = _find_adding_commits(seen, [record for record in records.values() if record])
-    lines = {r.address: list(_list_spec_inputs(r, seen)) for r in resources}
+    inputs = {r.address: seen.desired.detail(r.address).inputs for r in resources}
+    # Inputs that a line of a spec sets.
+    lines = {at: [i for i in own if i.origin.line and i.value is not None] for at, own in inputs.items()}
     commits = find_value_commits(seen.paths, dict.fromkeys(i.origin for found in lines.values() for i in found))
     links = []
     for resource in resources:
@@ -87,16 +90,15 @@ class _Version(Struct):
 def find_value_commits(paths: RepositoryPaths, origins: Iterable[Origin]) -> dict[Origin, git.LineCommit]:
     """Find who last changed the value at each place of a spec, as far as git knows. Edits of other values on its line,
     of comments and of the indentation do not count."""
-    versions: dict[tuple[str, str], _Version] = {}
 
+    @cache
     def read(file: str, commit: str) -> _Version:
-        if (file, commit) not in versions:
-            data = git.read_file_at(paths.root, file, commit) if commit else (paths.root / file).read_bytes()
-            root, _ = parse((data or b"").decode(errors="replace"), file)
-            versions[file, commit] = version = _Version()
-            if root is not None:
-                version.add(root)
-        return versions[file, commit]
+        data = git.read_file_at(paths.root, file, commit) if commit else (paths.root / file).read_bytes()
+        root, _ = parse((data or b"").decode(errors="replace"), file)
+        version = _Version()
+        if root is not None:
+            version.add(root)
+        return version
 
     def trace(origin: Origin, commit: git.LineCommit) -> git.LineCommit:
         here = read(origin.file, "")
@@ -113,11 +115,6 @@ def find_value_commits(paths: RepositoryPaths, origins: Iterable[Origin]) -> dic
         return commit
 
     return {origin: trace(origin, commit) for origin, commit in find_commits(paths, origins).items()}
-
-
-def _list_spec_inputs(resource: Resource, seen: PlanResult) -> Iterator[Input]:
-    """Yield the resource's own inputs that a line of a spec sets."""
-    return (i for i in seen.desired.detail(resource.address).inputs if i.origin.line and i.value is not None)
 
 
 def _get_commit_time(commits: Mapping[Origin, git.LineCommit], item: Input) -> float:

@@ -70,33 +70,32 @@ def find_documents(tree: TakenTree) -> AdoptedDocuments:
     """Find the documents by name without reading them; ``copy`` puts the files into a repository."""
     files: dict[str, Path] = {}
     sources: dict[str, str] = {}
+
+    def is_usable(path: Path) -> bool:
+        return is_readable(path, tree.unreadable) and path.is_file()
+
     for place in filter(lambda place: is_readable(place.path, tree.unreadable), tree.places):
-        for name in (_DOCUMENT, "calibration.md"):
-            if is_readable(place.path / name, tree.unreadable) and (place.path / name).is_file():
-                files.setdefault(_DOCUMENT, place.path / name)
-        log = place.path / "results" / CHECKER_LOG
-        if is_readable(log, tree.unreadable) and log.is_file():
-            files.setdefault(_CHECKER_LOG, log)
+        for name, target in (
+            (_DOCUMENT, _DOCUMENT),
+            ("calibration.md", _DOCUMENT),
+            (f"results/{CHECKER_LOG}", _CHECKER_LOG),
+        ):
+            if is_usable(place.path / name):
+                files.setdefault(target, place.path / name)
         for area in ("src", "code"):
             for benchmark in sorted({item.cell.benchmark for item in tree.cells} - sources.keys()):
                 if code := dict(find_publishable(place.path / area / benchmark, f"src/{benchmark}", tree.unreadable)):
                     files |= code
                     sources[benchmark] = f"src/{benchmark}"
-    originals: dict[str, str] = {}
-    nameplates: dict[str, str] = {}
+    published: dict[str, Any] = {"source": sources, "original": {}, "nameplate": {}}
     for place in tree.places:
         for name in sorted(filter(is_portable, tree.systems)):
-            described = place.path / "systems" / f"{name}.json"
-            if name not in originals and is_readable(described, tree.unreadable) and described.is_file():
-                originals[name] = f"systems/{name}.json"
-                files[originals[name]] = described
-            supplies = place.path / "systems" / f"{name}_power.yaml"
-            if name not in nameplates and is_readable(supplies, tree.unreadable) and supplies.is_file():
-                nameplates[name] = f"systems/{name}_power.yaml"
-                files[nameplates[name]] = supplies
+            for kind, file in (("original", f"systems/{name}.json"), ("nameplate", f"systems/{name}_power.yaml")):
+                if name not in published[kind] and is_usable(place.path / file):
+                    published[kind][name] = file
+                    files[file] = place.path / file
     for item in tree.cells:
         files |= {f"{name_power_folder(item.cell)}/{name}": path for name, path in item.power.items()}
-    published: dict[str, Any] = {"source": sources, "original": originals, "nameplate": nameplates}
     if _DOCUMENT in files:
         published["calibration"] = _DOCUMENT
     if _CHECKER_LOG in files:

@@ -13,13 +13,7 @@ from reconciler.desired.state import Desired
 from reconciler.diff.copied_runs import find_claimed_twice
 from reconciler.errors import LogError, ReconcilerError
 from reconciler.execute.attempt_record import describe_artifact
-from reconciler.importing.run_import import (
-    Import,
-    ImportContext,
-    import_test,
-    make_placeholder,
-    redeclare,
-)
+from reconciler.importing.run_import import Import, ImportContext, import_test, make_placeholder, redeclare
 from reconciler.importing.run_reader import FoundRun
 from reconciler.record.codec import summarize
 from reconciler.record.index import load_record
@@ -28,7 +22,7 @@ from reconciler.resource.kinds import MODES, PERFORMANCE, Address, Cell, Kind, R
 from reconciler.resource.programs import find_program_of_division
 from reconciler.resource.records import IMPORTED, REQUIREMENTS, Ended, Record, Recorded
 from reconciler.resource.resources import Resource
-from reconciler.rules.results.format import KeptFile, ResultFormat
+from reconciler.rules.results.format import KeptFile
 from reconciler.rules.results.table import find_format
 from reconciler.storage.files import RepositoryPaths, copy
 
@@ -63,7 +57,9 @@ class ImportRecorder(Struct):
         at = Address(Kind.COMPLIANCE_TEST, f"{cell}/{test}") if test else RunAddress(cell, found.mode).address
         resource = self._find_resource(at)
         detail = self.desired.detail(resource.address)
-        self._refuse_other(cell, found, find_format(detail.settings))
+        if found.format is not (wanted := find_format(detail.settings)):
+            problem = f"{found.folder} has {found.format.LEAVES}, but {cell} needs {wanted.LEAVES}"
+            raise LogError(problem, fix=f"{found.format.DECLARE}, or import {wanted.LEAVES}")
         made = found.make_run(resource, detail, self.context)
         self._refuse_claimed(made.record, found)
         if requirements and found.mode == PERFORMANCE and not test:
@@ -93,14 +89,6 @@ class ImportRecorder(Struct):
         kept = KeptFile(path, REQUIREMENTS, in_git=True)
         record = replace(made.record, artifacts=(*made.record.artifacts, describe_artifact(kept)))
         return replace(made, record=record, kept=(*made.kept, kept))
-
-    @staticmethod
-    def _refuse_other(cell: Cell, found: FoundRun, wanted: ResultFormat) -> None:
-        if found.format is not wanted:
-            raise LogError(
-                f"{found.folder} has {found.format.LEAVES}, but {cell} needs {wanted.LEAVES}",
-                fix=f"{found.format.DECLARE}, or import {wanted.LEAVES}",
-            )
 
     def record_test(
         self, cell: Cell, name: str, files: Mapping[str, Path], found: FoundRun, failure: str = ""

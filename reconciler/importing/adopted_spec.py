@@ -25,24 +25,14 @@ _NANOSECONDS = 1_000_000
 def render_spec(
     tree: TakenTree,
     ruleset: Ruleset,
-    cells: Iterable[TakenCell],
-    left_out: Mapping[str, str],
-    published: Mapping[str, Any],
-) -> str:
-    """Render the spec. ``cells``: those to declare. ``left_out``: cell or file → the reason. ``published``:
-    {"calibration": path, "checker_log": path, "source": {benchmark: path}, "original": {system: path}, "nameplate":
-    {system: path}} of the files copied to the spec's folder."""
-    chosen = sorted(cells, key=lambda item: (*_get_place(item), SCENARIOS.index(item.cell.scenario)))
-    return "".join(f"{line}\n" for line in _render_lines(tree, ruleset, chosen, left_out, published))
-
-
-def _render_lines(
-    tree: TakenTree,
-    ruleset: Ruleset,
-    cells: list[TakenCell],
+    chosen: Iterable[TakenCell],
     left_out: Mapping[str, str],
     published: Mapping[str, Any],
 ) -> Iterator[str]:
+    """Yield the lines of the spec. ``chosen``: cells to declare. ``left_out``: cell or file → the reason.
+    ``published``: {"calibration": path, "checker_log": path, "source": {benchmark: path}, "original": {system: path},
+    "nameplate": {system: path}} of the files copied to the spec's folder."""
+    cells = sorted(chosen, key=lambda item: (*_get_place(item), SCENARIOS.index(item.cell.scenario)))
     yield from render_head(f"a submission tree of round {tree.ruleset.round}", tree.submitter, left_out)
     yield f"  round: {ruleset.round}"
     yield f"  submitter: {render_value(tree.submitter)}"

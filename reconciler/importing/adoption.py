@@ -88,10 +88,9 @@ def _find_renamed(name: str, rendered: Mapping[str, Content]) -> Content | None:
     path = PurePosixPath(name)
     if path.suffix != ".json" or "/measurements/" not in name:
         return None
-    siblings = (
-        p for p in rendered if PurePosixPath(p).parent.as_posix().casefold() == path.parent.as_posix().casefold()
-    )
-    return next((rendered[p] for p in siblings if p.endswith(".json")), None)
+    folder = path.parent.as_posix().casefold()
+    jsons = (p for p in rendered if p.endswith(".json"))
+    return next((rendered[p] for p in jsons if PurePosixPath(p).parent.as_posix().casefold() == folder), None)
 
 
 def _compare_file(path: Path, content: Content | None, read: Callable[[LogRef], bytes]) -> str:
@@ -101,13 +100,10 @@ def _compare_file(path: Path, content: Content | None, read: Callable[[LogRef], 
     if hash_bytes(data) == hash_content(content):
         return "same"
     own = read(content) if isinstance(content, LogRef) else content
-    if path.suffix == ".yaml":
-        return "equal" if _is_equal(parse_yaml_mapping, data, own) else "differing"
-    if path.suffix != ".json":
-        return "differing"
-    stated = read_statements(data)
-    same = stated is not None and stated == read_statements(own)
-    return "equal" if same or _is_equal(parse_json_object, data, own) else "differing"
+    if path.suffix == ".json" and (stated := read_statements(data)) is not None and stated == read_statements(own):
+        return "equal"
+    parse = {".yaml": parse_yaml_mapping, ".json": parse_json_object}.get(path.suffix)
+    return "equal" if parse is not None and _is_equal(parse, data, own) else "differing"
 
 
 def _is_equal(parse: Callable[[bytes], ResultDocument], data: bytes, own: bytes) -> bool:
@@ -156,7 +152,10 @@ def declare(tree: TakenSubmission, ruleset: Ruleset, name: str, root: Path, rend
     refused: dict[str, str] = {}
     while cells:
         text = render(cells, left_out)
-        wrong = _find_refused(text, ruleset, name, root, cells) or _find_rehearsals(tree, cells)
+        wrong = _find_refused(text, ruleset, name, root, cells)
+        if not wrong and not tree.rehearsal:  # keep the mark of a rehearsal
+            why = "its tree is a rehearsal; adopt it with `--rehearsal`"
+            wrong = {str(item.cell): why for item in cells if item.rehearsal}
         if not wrong:
             return DeclaredTree(tree, text, tuple(cells), left_out, refused)
         asked = [item.cell for item in cells if item.measured_with and str(item.cell) in wrong]
@@ -172,12 +171,6 @@ def declare(tree: TakenSubmission, ruleset: Ruleset, name: str, root: Path, rend
         + "\n".join(f"  {cell}: {why}" for cell, why in sorted(left_out.items())),
         fix="see each cell's reason, or use another round: --round",
     )
-
-
-def _find_rehearsals(tree: TakenSubmission, cells: list[TakenCell]) -> dict[str, str]:
-    """Keep the mark of a rehearsal."""
-    why = "its tree is a rehearsal; adopt it with `--rehearsal`"
-    return {} if tree.rehearsal else {str(item.cell): why for item in cells if item.rehearsal}
 
 
 def _find_refused(text: str, ruleset: Ruleset, name: str, root: Path, cells: list[TakenCell]) -> dict[str, str]:
@@ -282,7 +275,7 @@ def import_trees(
 def _open_recorder(
     paths: RepositoryPaths, seen: PlanResult, scratch: Path, declared: Mapping[str, str]
 ) -> ImportRecorder:
-    context = ImportContext(scratch, TOOL, seen.spec, git.is_dirty(paths.root, list(seen.spec)), declared)
+    context = ImportContext(scratch, TOOL, seen.spec, bool(git.list_dirty(paths.root, seen.spec)), declared)
     return ImportRecorder(paths, seen.desired, seen.recorded, context)
 
 
@@ -336,13 +329,6 @@ def _refuse_others(paths: RepositoryPaths, target: Path) -> None:
         raise _make_specs_error([*found, *([target] if target.exists() else [])])
 
 
-def _refuse_another(target: Path, text: str) -> None:
-    """Check an existing spec. The spec is written last: one with exactly this text comes from an adoption that was
-    killed in its last moments, or whose report was lost."""
-    if target.exists() and target.read_bytes() != text.encode():
-        raise _make_specs_error([target])
-
-
 def _make_specs_error(paths: list[Path]) -> RepositoryError:
     return RepositoryError(
         f"this repository already has specs: {', '.join(p.name for p in paths[:4])}",
@@ -374,7 +360,10 @@ def _record_adoption(
     own = final = _declare_tree(tree, tree.ruleset, name, root, documents)
     if another := _find_another(tree, round_name):
         final = _declare_tree(tree, load_ruleset(another), name, root, documents)
-    _refuse_another(target, final.text)
+    # The spec is written last: one with exactly this text comes from an adoption that was killed in its last moments,
+    # or whose report was lost.
+    if target.exists() and target.read_bytes() != final.text.encode():
+        raise _make_specs_error([target])
     sweep_folders(documents.list_folders(paths.root))
     documents.copy(paths.root)
     recorded, stamps = load(paths).recorded, DigestCache(paths)
@@ -403,7 +392,8 @@ def _declare_tree(
 ) -> DeclaredTree:
     def render(cells: list[TakenCell], left_out: Mapping[str, str]) -> str:
         if isinstance(tree, TakenTree):
-            return render_spec(tree, ruleset, cells, left_out, documents.published)
+            lines = render_spec(tree, ruleset, cells, left_out, documents.published)
+            return "".join(f"{line}\n" for line in lines)
         return tree.render_spec(cells, left_out, documents.files)
 
     return declare(tree, ruleset, name, root, render)

@@ -159,10 +159,8 @@ def _choose_user_conf(
     write(target, write_user_conf(key, scenario, texts, [note]))
     if run.user_conf is None:
         return target, "the logs had no user.conf: it was written from LoadGen's log"
-    return (
-        target,
-        f"{run.user_conf} is not the conf of this run ({'; '.join(wrong)}): it is written from the log instead",
-    )
+    why = f"{run.user_conf} is not the conf of this run ({'; '.join(wrong)})"
+    return target, f"{why}: it is written from the log instead"
 
 
 MODES = {"PerformanceOnly": "performance", "AccuracyOnly": "accuracy"}
@@ -197,11 +195,8 @@ def read_cell(cell: TakenCell, files: CellFiles, rules: BenchmarkRules) -> Taken
 def _find_power_files(performance: Path) -> dict[str, Path]:
     """Find the files of a power session: its own folders, and all files that LoadGen and the session left in the
     measured run."""
-    if not (performance / "power").is_dir():
-        return {}
-    return {
-        f"{part}/{name}": path for part in ("power", "ranging", "run_1") for name, path in _walk(performance / part)
-    }
+    parts = ("power", "ranging", "run_1") if (performance / "power").is_dir() else ()
+    return {f"{part}/{name}": path for part in parts for name, path in _walk(performance / part)}
 
 
 def _find_cell_runs(files: CellFiles) -> tuple[list[LoadgenRun], list[str]]:

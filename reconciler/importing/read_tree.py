@@ -31,22 +31,10 @@ def find_runs(folder: Path, user_conf: Path | None = None, wanted: str = "") -> 
     """Return the runs of one measurement, read by the reader for their format. ``wanted``: the format of the cell's
     measurements, since one client may write files in several. Raises LogError if there is none, or nothing that may be
     imported."""
-    named = _find_reader(wanted)
-    reader = named if named is not None and named.is_reader_of(folder) else None
-    if reader is None:
-        reader = next(reader for reader in _list_readers() if reader.is_reader_of(folder))
-    return reader.find_runs(folder, user_conf)
-
-
-def find_cell_reader(files: CellFiles) -> CellReader:
-    """Return the reader for a tree's scenario folder."""
-    return next(reader for reader in _list_readers() if reader.is_reader_of_cell(files))
-
-
-def _find_reader(results: str) -> RunReader | None:
-    program = find_program_of_results(results)
-    found: RunReader | None = load_program(program).find_run_reader(results) if program else None
-    return found
+    program = find_program_of_results(wanted)
+    named: RunReader | None = load_program(program).find_run_reader(wanted) if program else None
+    readers: list[RunReader] = [*([named] if named is not None else ()), *_list_readers()]
+    return next(reader for reader in readers if reader.is_reader_of(folder)).find_runs(folder, user_conf)
 
 
 def _list_readers() -> Iterator[CellReader]:
@@ -107,11 +95,12 @@ def _take(tree: Survey, places: tuple[SubmitterPlace, ...], unreadable: Mapping[
             systems[name] = {**systems.get(name, {}), **system.read.value.values}
             for benchmark in place.list_benchmarks(name):
                 cells += _read_cells(tree, files, system, benchmark, unreadable)
+    by_cell = {item.cell: item for item in cells}
     return TakenTree(
         places[0].submitter,
         tree.ruleset,
         {f"{place.division}/{place.submitter}": place.path for place in places},
-        _mark_inferred_cells(cells),
+        tuple(_mark_inferred(item, by_cell) for item in sorted(cells, key=lambda item: item.cell)),
         tuple(problems),
         unreadable=unreadable,
         places=places,
@@ -160,31 +149,22 @@ def _read_cell(files: CellFiles, official: str, ruleset: Ruleset) -> TakenCell:
     own = TakenCell(cell, official, {}, measured)
     if rules is None:
         return replace(own, problems=(f"round {ruleset.round} has no such benchmark",))
-    return find_cell_reader(files).read_cell(own, files, rules)
-
-
-def _mark_inferred_cells(cells: list[TakenCell]) -> tuple[TakenCell, ...]:
-    """Mark a cell with another scenario's logs as inferred from that scenario's cell, if that cell exists and has the
-    same logs."""
-    by_cell = {item.cell: item for item in cells}
-    return tuple(_mark_inferred(item, by_cell) for item in sorted(cells, key=lambda item: item.cell))
+    return next(reader for reader in _list_readers() if reader.is_reader_of_cell(files)).read_cell(own, files, rules)
 
 
 def _mark_inferred(item: TakenCell, by_cell: Mapping[Cell, TakenCell]) -> TakenCell:
+    """Mark a cell with another scenario's logs as inferred from that scenario's cell, if that cell exists and has the
+    same logs."""
     logged = {run.logged_scenario for run in item.runs} - {""}
     if not logged or logged == {name_loadgen_scenario(item.cell.scenario)}:
         return item
     cell = item.cell
     source = Cell(cell.division, cell.system, cell.benchmark, sorted(logged)[0])
     other = by_cell.get(source)
-    if other is None or _read_details(other) != _read_details(item):
+    if other is None or [run.read_log() for run in other.runs] != [run.read_log() for run in item.runs]:
         why = f"its logs are for {', '.join(sorted(logged))}, but {source} has different ones"
         return replace(item, runs=(), problems=(*item.problems, why))
     return replace(item, source=source, settings={}, runs=())
-
-
-def _read_details(item: TakenCell) -> list[bytes]:
-    return [run.read_log() for run in item.runs]
 
 
 def collect_cell_settings(item: TakenCell, ruleset: Ruleset) -> dict[str, Any]:

@@ -16,14 +16,7 @@ from reconciler.execute.attempt_record import describe_artifact
 from reconciler.resource.canonical import canonicalise, digest
 from reconciler.resource.inputs import REVISIONS, Role
 from reconciler.resource.kinds import Address, Kind
-from reconciler.resource.records import (
-    IMPORTED,
-    UNKNOWN,
-    Ended,
-    Record,
-    RecordedFact,
-    RecordedInput,
-)
+from reconciler.resource.records import IMPORTED, UNKNOWN, Ended, Record, RecordedFact, RecordedInput
 from reconciler.resource.resources import Resource
 from reconciler.rules.results.format import KeptFile, RecordValues
 
@@ -119,6 +112,9 @@ def make_record(
     source: str,
 ) -> Record:
     began, ended = made.started, made.ended
+    facts = _make_facts(context.declared)
+    if made.version:
+        facts[made.fact] = RecordedFact(made.version, Role.EVIDENCE)
     return Record(
         address=resource.address,
         key=resource.key,
@@ -130,8 +126,7 @@ def make_record(
         inputs={
             i.name: RecordedInput(canonicalise(i.value), str(i.origin)) for i in detail.inputs if i.value is not None
         },
-        facts=_make_facts(context.declared)
-        | ({made.fact: RecordedFact(made.version, Role.EVIDENCE)} if made.version else {}),
+        facts=facts,
         values={**values, "imported": {**values.get("imported", {}), "declared": dict(context.declared)}},
         upstream=upstream,
         spec=context.spec,

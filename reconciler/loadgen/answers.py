@@ -50,7 +50,10 @@ def find_wrong_answers(parts: Iterable[bytes], log: DetailLog, *, whole: bool = 
         issued.add(_find_all(_NUMBER, b'"seq_id"', part))
     if samples.beyond >= 0:
         yield f"answers: {ACCURACY_LOG} answers sample {samples.beyond}, and the library has {total} samples"
-    yield from _find_wrong_numbers(issued)
+    if issued.beyond >= 0:  # LoadGen numbers samples from 0
+        yield f"answers: {ACCURACY_LOG} has seq_id {issued.beyond}, which is more than LoadGen issued"
+    if issued.repeated:
+        yield f"answers: {ACCURACY_LOG} has {show_count(issued.repeated, 'time')} a seq_id of another answer"
     if damaged:
         yield f"answers: {ACCURACY_LOG} has {damaged} whose data is not whole bytes in hexadecimal"
     if whole and issued.found != samples.found:
@@ -116,14 +119,6 @@ def _find_all(shape: re.Pattern[bytes], name: bytes, part: bytes) -> list[bytes]
             texts.append(found[1])
         at = part.find(name, at + 1)
     return texts
-
-
-def _find_wrong_numbers(issued: _Seen) -> Iterator[str]:
-    """Compare the numbers of samples with those that LoadGen issued. It numbers them from 0."""
-    if issued.beyond >= 0:
-        yield f"answers: {ACCURACY_LOG} has seq_id {issued.beyond}, which is more than LoadGen issued"
-    if issued.repeated:
-        yield f"answers: {ACCURACY_LOG} has {show_count(issued.repeated, 'time')} a seq_id of another answer"
 
 
 def _count_issued(log: DetailLog, library: int) -> int:

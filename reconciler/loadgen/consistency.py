@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterator
 from datetime import datetime
 from decimal import Decimal
-from itertools import pairwise
 from typing import Any
 
 from msgspec.structs import replace
@@ -22,6 +21,7 @@ from reconciler.loadgen import keys
 from reconciler.loadgen.answers import count_padding, summarize_loaded
 from reconciler.loadgen.derivations import (
     find_wrong_derivations,
+    find_wrong_order,
     find_wrong_ranks,
     find_wrong_rates,
     find_wrong_release,
@@ -127,12 +127,6 @@ def _find_missing_version(log: DetailLog) -> Iterator[Inconsistency]:
 
 _ZONES = 26 * 3600  # seconds: the largest difference between two time zones
 _MODES = {name: mode for mode, name in LOADGEN_MODE.items()}
-_FLAGS = (
-    keys.RESULT_PERF_CONSTRAINTS_MET,
-    keys.RESULT_MIN_DURATION_MET,
-    keys.RESULT_MIN_QUERIES_MET,
-    keys.EARLY_STOPPING_MET,
-)
 _ESTIMATE = re.compile(r"(?P<rank>[\d.]+)th percentile estimate: (?P<value>\d+)", re.ASCII)
 # Prefixes of keys that a run logs once; an accuracy run logs its clock and loaded samples for each part.
 _ONCE = (
@@ -141,12 +135,9 @@ _ONCE = (
 )
 _ONCE_TIMED = (keys.POWER_BEGIN, keys.POWER_END, keys.LOADED_QSL_SET)
 # Effective settings that LoadGen derives from several, and also logs as requested under the same name.
-_DERIVED = frozenset(
-    {
-        keys.MIN_QUERY_COUNT,  # 1 in Offline; padded to complete permutations for equal issue
-        keys.MAX_QUERY_COUNT,  # derived from performance_issue_unique and the sample count
-    }
-)
+# The minimum is 1 in Offline, and padded to complete permutations for equal issue; the maximum is derived from
+# performance_issue_unique and the sample count.
+_DERIVED = frozenset({keys.MIN_QUERY_COUNT, keys.MAX_QUERY_COUNT})
 
 
 def list_rules() -> tuple[Rule, ...]:
@@ -255,10 +246,8 @@ def _find_wrong_samples(log: DetailLog) -> Iterator[Inconsistency]:
 def _find_wrong_sample_counts(log: DetailLog) -> Iterator[Inconsistency]:
     """LoadGen uses as many samples as the library reports, unless a setting overrides the number
     (``TestSettingsInternal``, test_settings_internal.cc)."""
-    for mode, reported in (
-        (PERFORMANCE, keys.QSL_REPORTED_PERFORMANCE_COUNT),
-        (ACCURACY, keys.QSL_REPORTED_TOTAL_COUNT),
-    ):
+    reports = {PERFORMANCE: keys.QSL_REPORTED_PERFORMANCE_COUNT, ACCURACY: keys.QSL_REPORTED_TOTAL_COUNT}
+    for mode, reported in reports.items():
         key, override = f"effective_{mode}_sample_count", f"requested_{mode}_sample_count_override"
         used, asked = read_integer(log, key), read_integer(log, override)
         source = override if asked else reported
@@ -293,12 +282,12 @@ def _find_wrong_error_count(log: DetailLog) -> Iterator[Inconsistency]:
 def _find_wrong_verdict(log: DetailLog) -> Iterator[Inconsistency]:
     """VALID requires all of the conditions and no stated reason against it (``PerformanceSummary::LogDetail``,
     results.cc:671)."""
-    failed = next((key for key in _FLAGS if log.get(key) is False), "")
-    if log.validity == "VALID" and failed:
-        yield contradict(log, keys.RESULT_VALIDITY, "VALID", f"{failed} is false", failed)
-    if log.validity == "VALID" and (reason := log.find_line(keys.RESULT_INVALID_REASON)) is not None:
-        yield contradict(log, keys.RESULT_VALIDITY, "VALID", f"{reason.key} is {show_value(reason)}", reason.key)
-    if log.validity == "INVALID" and all(log.get(key, True) is True for key in _FLAGS):
+    if log.validity == "VALID":
+        if failed := next((key for key in keys.CONDITIONS if log.get(key) is False), ""):
+            yield contradict(log, keys.RESULT_VALIDITY, "VALID", f"{failed} is false", failed)
+        if (reason := log.find_line(keys.RESULT_INVALID_REASON)) is not None:
+            yield contradict(log, keys.RESULT_VALIDITY, "VALID", f"{reason.key} is {show_value(reason)}", reason.key)
+    if log.validity == "INVALID" and all(log.get(key, True) is True for key in keys.CONDITIONS):
         yield contradict(log, keys.RESULT_VALIDITY, "INVALID", "every condition is met")
 
 
@@ -308,33 +297,24 @@ def _find_wrong_conditions(log: DetailLog) -> Iterator[Inconsistency]:
     ``GenerateQueries``, loadgen.cc)."""
     queries, least = read_integer(log, keys.RESULT_QUERY_COUNT), read_integer(log, keys.EFFECTIVE_MIN_QUERY_COUNT)
     if queries is not None and least is not None and log.get(keys.RESULT_MIN_QUERIES_MET) is True and queries < least:
-        yield _contradict_flag(log, keys.RESULT_MIN_QUERIES_MET, f"{queries} of {least} queries were issued")
+        yield contradict(log, keys.RESULT_MIN_QUERIES_MET, "true", f"{queries} of {least} queries were issued")
     generated = read_integer(log, keys.GENERATED_QUERY_COUNT)
     if queries is not None and generated is not None and queries > generated:
         derived = f"{generated} queries were generated"
         yield contradict(log, keys.RESULT_QUERY_COUNT, str(queries), derived)
     if log.scenario == "Offline":
-        issued, wanted = (
-            read_integer(log, keys.GENERATED_SAMPLES_PER_QUERY),
-            read_integer(log, keys.EFFECTIVE_MIN_SAMPLE_COUNT),
-        )
+        issued = read_integer(log, keys.GENERATED_SAMPLES_PER_QUERY)
+        wanted = read_integer(log, keys.EFFECTIVE_MIN_SAMPLE_COUNT)
         short = issued is not None and wanted is not None and issued < wanted
-        if (
-            short
-            and log.get(keys.RESULT_MIN_QUERIES_MET) is True
-            and not log.get(keys.EFFECTIVE_PERFORMANCE_ISSUE_UNIQUE)
-        ):
-            yield _contradict_flag(log, keys.RESULT_MIN_QUERIES_MET, f"{issued} of {wanted} samples were issued")
+        met = log.get(keys.RESULT_MIN_QUERIES_MET) is True
+        if short and met and not log.get(keys.EFFECTIVE_PERFORMANCE_ISSUE_UNIQUE):
+            yield contradict(log, keys.RESULT_MIN_QUERIES_MET, "true", f"{issued} of {wanted} samples were issued")
     lasted, minimum = _find_last_issue(log), read_number(log, keys.EFFECTIVE_MIN_DURATION_MS)
     if lasted is not None and minimum is not None and log.get(keys.RESULT_MIN_DURATION_MET) is True:
         needed = minimum / 1000
         if lasted + CLOCK + needed * DRIFT < needed:
             derived = f"the run lasted {lasted:.6g} s of {needed:.6g} s"
-            yield _contradict_flag(log, keys.RESULT_MIN_DURATION_MET, derived)
-
-
-def _contradict_flag(log: DetailLog, key: str, derived: str) -> Inconsistency:
-    return contradict(log, key, "true", derived)
+            yield contradict(log, keys.RESULT_MIN_DURATION_MET, "true", derived)
 
 
 def _find_last_issue(log: DetailLog) -> Decimal | None:
@@ -372,11 +352,7 @@ def _find_wrong_estimates(log: DetailLog) -> Iterator[Inconsistency]:
     """The streams' metric is an estimate, which the early stopping text states as well
     (``PerformanceSummary::EarlyStopping``, results.cc)."""
     entry = log.find_line(keys.EARLY_STOPPING_RESULT)
-    if (
-        entry is None
-        or log.scenario not in ("SingleStream", "MultiStream")
-        or log.get(keys.REQUESTED_USE_TOKEN_LATENCIES)
-    ):
+    if entry is None or log.scenario not in keys.STREAMS or log.get(keys.REQUESTED_USE_TOKEN_LATENCIES):
         return
     stated = {found["rank"]: int(found["value"]) for found in _ESTIMATE.finditer(str(entry.value))}
     for rank, key in (("90.0", keys.EARLY_STOPPING_LATENCY_SS), ("99.0", keys.EARLY_STOPPING_LATENCY_MS)):
@@ -394,22 +370,14 @@ def _find_wrong_latencies(log: DetailLog) -> Iterator[Inconsistency]:
         ("latency_ns", "_percentile_latency_ns"),
         ("query_latency_ns", "_percentile_per_query_latency_ns"),
     ):
-        sorted_keys = [f"result_min_{part}", *(f"result_{p}{ranked}" for p in keys.PERCENTILES), f"result_max_{part}"]
-        known = [(key, found) for key in sorted_keys if (found := read_number(log, key)) is not None]
-        for (before, less), (key, found) in pairwise(known):
-            if found < less:
-                yield contradict(log, key, f"{found:f}", f"{before} is {less:f}", before)
-        mean = read_number(log, f"result_mean_{part}")
-        # Releases before 5 lose the carry in Offline's sum.
-        if (
-            mean is not None
-            and len(known) > 1
-            and log.scenario != "Offline"
-            and not known[0][1] <= mean <= known[-1][1]
-        ):
-            derived = f"latencies are from {known[0][1]:f} to {known[-1][1]:f}"
-            line, premise = log.find_line_number(f"result_mean_{part}"), CLOCK_KEPT if is_wrapped(log, mean) else ""
-            yield Inconsistency(f"result_mean_{part}", f"{mean:f}", derived, line, premise=premise)
+        rising = [f"result_min_{part}", *(f"result_{p}{ranked}" for p in keys.PERCENTILES), f"result_max_{part}"]
+        mean = f"result_mean_{part}"
+        for item in find_wrong_order(log, rising, mean, "latencies"):
+            if item.key != mean:
+                yield item
+            elif log.scenario != "Offline":  # releases before 5 lose the carry in Offline's sum
+                wrapped = is_wrapped(log, read_number(log, mean) or Decimal(0))
+                yield replace(item, premise=CLOCK_KEPT if wrapped else "")
     for key, rank, kind in _RANKED.get(log.scenario, ()):
         estimate, seen = read_number(log, key), read_number(log, f"result_{rank}_percentile_{kind}")
         slowest = read_number(log, f"result_max_{kind.removeprefix('per_')}")

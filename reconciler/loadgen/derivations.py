@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from decimal import Decimal
 from itertools import pairwise
@@ -243,18 +243,8 @@ def _read_percentile(log: DetailLog) -> Decimal | None:
 
 _DIGITS = Decimal("0.00005")  # error of quotients of several doubles with six significant digits
 _RATES = {"Server": keys.RESULT_COMPLETED_TOKENS_PER_SECOND, "Offline": keys.RESULT_TOKENS_PER_SECOND}
-_FIRST = (
-    keys.RESULT_FIRST_TOKEN_MIN_LATENCY_NS,
-    keys.RESULT_FIRST_TOKEN_MAX_LATENCY_NS,
-    keys.RESULT_FIRST_TOKEN_MEAN_LATENCY_NS,
-)
 _STOPPED = (keys.EARLY_STOPPING_TTFT_RESULT, keys.EARLY_STOPPING_TPOT_RESULT)
 _RUN = (" * Run successful.", " * Run unsuccessful.")  # beginning of LoadGen's text on each of them in Server
-_EACH = (
-    keys.RESULT_TIME_TO_OUTPUT_TOKEN_MIN,
-    keys.RESULT_TIME_TO_OUTPUT_TOKEN_MAX,
-    keys.RESULT_TIME_TO_OUTPUT_TOKEN_MEAN,
-)
 
 
 @rule("log.tokens", "token latencies in order", sources=LOADGEN)
@@ -263,32 +253,30 @@ def find_wrong_tokens(log: DetailLog) -> Iterator[Inconsistency]:
     ``PerformanceSummary::LogDetail``, results.cc)."""
     if log.get(keys.REQUESTED_USE_TOKEN_LATENCIES) is not True:
         return
-    yield from _find_wrong_token_order(log, _FIRST, keys.FIRST_TOKEN_PERCENTILES)
-    yield from _find_wrong_token_order(log, _EACH, keys.OUTPUT_TOKEN_PERCENTILES)
+    first, each = keys.FIRST_TOKEN_LATENCY, keys.TIME_TO_OUTPUT_TOKEN
+    for ends, ranked in ((first, keys.FIRST_TOKEN_PERCENTILES), (each, keys.OUTPUT_TOKEN_PERCENTILES)):
+        yield from find_wrong_order(log, [ends["min"], *ranked.values(), ends["max"]], ends["mean"], "they")
     yield from _find_late_first_tokens(log)
     yield from _find_wrong_token_count(log)
     yield from _find_wrong_token_conditions(log)
 
 
-def _find_wrong_token_order(
-    log: DetailLog, ends: tuple[str, str, str], ranked: Mapping[str, str]
-) -> Iterator[Inconsistency]:
-    """Percentiles never decrease, and all values lie between the minimum and the maximum."""
-    least, greatest, mean = ends
-    rising = [least, *ranked.values(), greatest]
+def find_wrong_order(log: DetailLog, rising: Iterable[str], mean: str, what: str) -> Iterator[Inconsistency]:
+    """Find percentiles that decrease, and a mean beyond the minimum or the maximum. ``rising``: the keys from the
+    minimum over the percentiles to the maximum."""
     known = [(key, found) for key in rising if (found := read_number(log, key)) is not None]
     for (before, less), (key, found) in pairwise(known):
         if found < less:
             yield contradict(log, key, f"{found:f}", f"{before} is {less:f}", before)
     middle = read_number(log, mean)
     if middle is not None and len(known) > 1 and not known[0][1] <= middle <= known[-1][1]:
-        derived = f"they are from {known[0][1]:f} to {known[-1][1]:f}"
+        derived = f"{what} are from {known[0][1]:f} to {known[-1][1]:f}"
         yield contradict(log, mean, f"{middle:f}", derived)
 
 
 def _find_late_first_tokens(log: DetailLog) -> Iterator[Inconsistency]:
     """Both latencies begin at the query's scheduled issue time."""
-    pairs = [(f"result_first_token_{part}_latency_ns", f"result_{part}_latency_ns") for part in ("min", "mean", "max")]
+    pairs = [(keys.FIRST_TOKEN_LATENCY[part], f"result_{part}_latency_ns") for part in ("min", "mean", "max")]
     pairs += [(keys.FIRST_TOKEN_PERCENTILES[rank], keys.RESULT_PERCENTILES[rank]) for rank in keys.PERCENTILES]
     for key, whole in pairs:
         first, last = read_number(log, key), read_number(log, whole)
@@ -307,11 +295,8 @@ def _find_wrong_token_count(log: DetailLog) -> Iterator[Inconsistency]:
             why = f"{samples:f} answers a second have a token each, at least"
             yield contradict(log, key, f"{rate:f}", why, keys.RESULT_SAMPLES_PER_SECOND)
         return
-    count, completed = (
-        read_number(log, keys.RESULT_QUERY_COUNT),
-        read_number(log, keys.RESULT_COMPLETED_SAMPLES_PER_SEC),
-    )
-    other = read_number(log, keys.RESULT_TOKEN_THROUGHPUT)
+    count, other = read_number(log, keys.RESULT_QUERY_COUNT), read_number(log, keys.RESULT_TOKEN_THROUGHPUT)
+    completed = read_number(log, keys.RESULT_COMPLETED_SAMPLES_PER_SEC)
     if not (count and count > 1 and completed and mean and other):
         return
     tokens, wanted = rate * (count - 1) / completed, other * count * mean
@@ -323,17 +308,14 @@ def _find_wrong_token_count(log: DetailLog) -> Iterator[Inconsistency]:
 
 def _find_wrong_token_bounds(log: DetailLog, key: str, rate: Decimal, each: Decimal) -> Iterator[Inconsistency]:
     """The tokens after the first take the rest of the answer's time, each between the shortest and the longest time."""
-    last, first = (
-        read_number(log, keys.RESULT_MEAN_LATENCY_NS),
-        read_number(log, keys.RESULT_FIRST_TOKEN_MEAN_LATENCY_NS),
-    )
-    shortest, longest = (read_number(log, name) for name in _EACH[:2])
+    last, first = (read_number(log, key) for key in (keys.RESULT_MEAN_LATENCY_NS, keys.FIRST_TOKEN_LATENCY["mean"]))
+    shortest, longest = (read_number(log, keys.TIME_TO_OUTPUT_TOKEN[end]) for end in ("min", "max"))
     if last is None or first is None or not shortest or not longest:
         return
     low, high = 1 + (last - first - 1) / (longest + 1), 1 + (last - first + 1) / max(shortest - 1, Decimal(1))
     if not low * (1 - _DIGITS) <= each <= high * (1 + _DIGITS):
         why = f"answers have {each:.6g} tokens then, and their latencies leave room for {low:.6g} to {high:.6g}"
-        yield contradict(log, key, f"{rate:f}", why, _EACH[0])
+        yield contradict(log, key, f"{rate:f}", why, keys.TIME_TO_OUTPUT_TOKEN["min"])
 
 
 def _find_wrong_token_conditions(log: DetailLog) -> Iterator[Inconsistency]:

@@ -54,7 +54,9 @@ def predict(scenario: str, mode: str, settings: Settings, dataset_size: int = 0)
     seconds = Decimal(settings.get_number(keys.MIN_DURATION, 10_000)) / 1000
     least = settings.get_number(keys.MIN_QUERY_COUNT, 100)
     if name == "Offline":
-        return _predict_offline(settings, seconds, least)
+        rate = _read_rate(settings)
+        samples = _pad(max(least, math.floor(_SLACK * seconds * rate)), settings)
+        return Prediction(float(samples / rate), 1, samples, 1)
     if name == "Server":
         rate = _read_rate(settings)
         queries = max(least, math.ceil(seconds * rate))
@@ -63,12 +65,6 @@ def predict(scenario: str, mode: str, settings: Settings, dataset_size: int = 0)
     generated = max(least, math.ceil(_STREAM_SPARE * seconds / latency) + 1 if seconds else 0)
     queries = max(least, math.ceil(seconds / latency))
     return Prediction(float(queries * latency), queries, queries * size, _pad(generated, settings))
-
-
-def _predict_offline(settings: Settings, seconds: Decimal, least: int) -> Prediction:
-    rate = _read_rate(settings)
-    samples = _pad(max(least, math.floor(_SLACK * seconds * rate)), settings)
-    return Prediction(float(samples / rate), 1, samples, 1)
 
 
 def _predict_accuracy(name: str, settings: Settings, count: int, size: int) -> Prediction:

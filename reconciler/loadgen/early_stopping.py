@@ -9,6 +9,7 @@ next.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from decimal import Decimal
 from fractions import Fraction
 
@@ -22,13 +23,8 @@ def compute_least_queries(over: int, percentile: Decimal) -> int:
     low, high = over, 64 + 2 * over
     while _compute_probability(over, high, rate) > _DOUBT:
         low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        if _compute_probability(over, middle, rate) > _DOUBT:
-            low = middle
-        else:
-            high = middle
-    return high
+    between = range(low + 1, high)
+    return low + 1 + bisect_left(between, True, key=lambda n: _compute_probability(over, n, rate) <= _DOUBT)
 
 
 def compute_queries_at_rate(late: Fraction, percentile: Decimal, most: int) -> int | None:
@@ -58,14 +54,8 @@ def compute_allowed_over(queries: int, percentile: Decimal) -> int:
     """Return the greatest t with n(t) <= ``queries``, or -1 if there are too few queries even with none over the
     latency."""
     rate = _compute_late_share(percentile)
-    low, high = -1, math.ceil(queries * rate) + 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        if _compute_probability(middle, queries, rate) <= _DOUBT:
-            low = middle
-        else:
-            high = middle
-    return low
+    possible = range(math.ceil(queries * rate) + 1)
+    return bisect_left(possible, True, key=lambda over: _compute_probability(over, queries, rate) > _DOUBT) - 1
 
 
 def _compute_late_share(percentile: Decimal) -> float:

@@ -1,8 +1,7 @@
 """Table of all lines of LoadGen's detail log that are read, and the spec names of LoadGen's settings.
 
-``LogKey`` is the key itself, as text. Sources: ``LogRequestedTestSettings`` and ``LogEffectiveSettings``
-(test_settings_internal.cc), ``StartTest`` and ``IssueQueries`` (loadgen.cc), ``LogLoadgenVersion`` (version.cc) and
-``PerformanceSummary::LogDetail`` (results.cc).
+Sources: ``LogRequestedTestSettings`` and ``LogEffectiveSettings`` (test_settings_internal.cc), ``StartTest`` and
+``IssueQueries`` (loadgen.cc), ``LogLoadgenVersion`` (version.cc) and ``PerformanceSummary::LogDetail`` (results.cc).
 """
 
 from __future__ import annotations
@@ -62,23 +61,16 @@ POWER_END = _require("power_end")
 LOADED_QSL_SET = _require("loaded_qsl_set")
 QSL_REPORTED_TOTAL_COUNT = _require("qsl_reported_total_count")
 QSL_REPORTED_PERFORMANCE_COUNT = _require("qsl_reported_performance_count")
-REQUESTED_PERFORMANCE_SAMPLE_COUNT_OVERRIDE = _require("requested_performance_sample_count_override")
 
 # Settings as requested, with an audit.config applied, and as effective after LoadGen's own adjustments.
-REQUESTED_SCENARIO = _require("requested_scenario")
-REQUESTED_TEST_MODE = _require("requested_test_mode")
-REQUESTED_MIN_DURATION_MS = _require("requested_min_duration_ms")
-REQUESTED_MAX_DURATION_MS = _require("requested_max_duration_ms")
+for _name in ("performance_sample_count_override", "scenario", "test_mode", "min_duration_ms", "max_duration_ms"):
+    _require(f"requested_{_name}")
 REQUESTED_MIN_QUERY_COUNT = _require("requested_min_query_count")
-REQUESTED_MAX_QUERY_COUNT = _require("requested_max_query_count")
-REQUESTED_PERFORMANCE_ISSUE_UNIQUE = _require("requested_performance_issue_unique")
-REQUESTED_PERFORMANCE_ISSUE_SAME = _require("requested_performance_issue_same")
-REQUESTED_PERFORMANCE_ISSUE_SAME_INDEX = _require("requested_performance_issue_same_index")
-REQUESTED_ACCURACY_LOG_PROBABILITY = _require("requested_accuracy_log_probability")
-REQUESTED_ACCURACY_LOG_SAMPLING_TARGET = _require("requested_accuracy_log_sampling_target")
-REQUESTED_QSL_RNG_SEED = _require("requested_qsl_rng_seed")
-REQUESTED_SAMPLE_INDEX_RNG_SEED = _require("requested_sample_index_rng_seed")
-REQUESTED_SCHEDULE_RNG_SEED = _require("requested_schedule_rng_seed")
+for _name in (
+    *("max_query_count", ISSUE_UNIQUE, ISSUE_SAME, ISSUE_SAME_INDEX),
+    *("accuracy_log_probability", SAMPLING_TARGET, *SEEDS),
+):
+    _require(f"requested_{_name}")
 EFFECTIVE_SCENARIO = _require("effective_scenario")
 EFFECTIVE_TEST_MODE = _require("effective_test_mode")
 EFFECTIVE_MIN_DURATION_MS = _require("effective_min_duration_ms")
@@ -86,7 +78,7 @@ EFFECTIVE_MAX_DURATION_MS = _require("effective_max_duration_ms")
 EFFECTIVE_MIN_QUERY_COUNT = _require("effective_min_query_count")
 EFFECTIVE_MAX_QUERY_COUNT = _require("effective_max_query_count")
 EFFECTIVE_PERFORMANCE_ISSUE_UNIQUE = _require("effective_performance_issue_unique")
-EFFECTIVE_PERFORMANCE_ISSUE_SAME = _require("effective_performance_issue_same")
+_require("effective_performance_issue_same")
 EFFECTIVE_PERFORMANCE_ISSUE_SAME_INDEX = _require("effective_performance_issue_same_index")
 EFFECTIVE_ACCURACY_LOG_PROBABILITY = _require("effective_accuracy_log_probability")
 EFFECTIVE_ACCURACY_LOG_SAMPLING_TARGET = _require("effective_accuracy_log_sampling_target")
@@ -147,44 +139,36 @@ RESULT_OVERLATENCY_QUERY_COUNT = _require("result_overlatency_query_count", SERV
 RESULT_SCHEDULED_SAMPLES_PER_SEC = _require("result_scheduled_samples_per_sec", SERVER, timed=True)
 RESULT_COMPLETED_SAMPLES_PER_SEC = _require("result_completed_samples_per_sec", SERVER, timed=True)
 RESULT_SAMPLES_PER_SECOND = _require("result_samples_per_second", OFFLINE, timed=True)
+# The flags that VALID requires.
+CONDITIONS = (RESULT_PERF_CONSTRAINTS_MET, RESULT_MIN_DURATION_MET, RESULT_MIN_QUERIES_MET, EARLY_STOPPING_MET)
+
 
 # Results of performance runs that measure token latencies.
+def _require_of_tokens(key: str, *scenarios: str) -> str:
+    """Declare a key of runs that measure tokens. Offline has no first tokens."""
+    return _require(key, *(scenarios or (SINGLE_STREAM, MULTI_STREAM, SERVER)), timed=True, tokens=True)
+
+
 EARLY_STOPPING_TTFT_RESULT = _require("early_stopping_ttft_result", timed=True, tokens=True)
 EARLY_STOPPING_TPOT_RESULT = _require("early_stopping_tpot_result", timed=True, tokens=True)
-_WITH_FIRST_TOKENS = (SINGLE_STREAM, MULTI_STREAM, SERVER)
-REQUESTED_SERVER_TTFT_LATENCY = _require("requested_server_ttft_latency", *_WITH_FIRST_TOKENS, timed=True, tokens=True)
-REQUESTED_SERVER_TPOT_LATENCY = _require("requested_server_tpot_latency", *_WITH_FIRST_TOKENS, timed=True, tokens=True)
+REQUESTED_SERVER_TTFT_LATENCY = _require_of_tokens("requested_server_ttft_latency")
+REQUESTED_SERVER_TPOT_LATENCY = _require_of_tokens("requested_server_tpot_latency")
 FIRST_TOKEN_PERCENTILES = {
-    rank: _require(f"result_first_token_{rank}_percentile_latency_ns", *_WITH_FIRST_TOKENS, timed=True, tokens=True)
-    for rank in PERCENTILES
+    rank: _require_of_tokens(f"result_first_token_{rank}_percentile_latency_ns") for rank in PERCENTILES
 }
 OUTPUT_TOKEN_PERCENTILES = {
-    rank: _require(f"result_time_per_output_token_{rank}_percentile_ns", *_WITH_FIRST_TOKENS, timed=True, tokens=True)
-    for rank in PERCENTILES
+    rank: _require_of_tokens(f"result_time_per_output_token_{rank}_percentile_ns") for rank in PERCENTILES
 }
-RESULT_FIRST_TOKEN_MIN_LATENCY_NS = _require(
-    "result_first_token_min_latency_ns", *_WITH_FIRST_TOKENS, timed=True, tokens=True
-)
-RESULT_FIRST_TOKEN_MAX_LATENCY_NS = _require(
-    "result_first_token_max_latency_ns", *_WITH_FIRST_TOKENS, timed=True, tokens=True
-)
-RESULT_FIRST_TOKEN_MEAN_LATENCY_NS = _require(
-    "result_first_token_mean_latency_ns", *_WITH_FIRST_TOKENS, timed=True, tokens=True
-)
-RESULT_TIME_TO_OUTPUT_TOKEN_MIN = _require(
-    "result_time_to_output_token_min", *_WITH_FIRST_TOKENS, timed=True, tokens=True
-)
-RESULT_TIME_TO_OUTPUT_TOKEN_MAX = _require(
-    "result_time_to_output_token_max", *_WITH_FIRST_TOKENS, timed=True, tokens=True
-)
-RESULT_TIME_TO_OUTPUT_TOKEN_MEAN = _require(
-    "result_time_to_output_token_mean", *_WITH_FIRST_TOKENS, timed=True, tokens=True
-)
-RESULT_TOKEN_THROUGHPUT = _require("result_token_throughput", *_WITH_FIRST_TOKENS, timed=True, tokens=True)
-RESULT_COMPLETED_TOKENS_PER_SECOND = _require("result_completed_tokens_per_second", SERVER, timed=True, tokens=True)
-RESULT_TOKENS_PER_SECOND = _require("result_tokens_per_second", OFFLINE, timed=True, tokens=True)
+# By "min", "max" and "mean".
+FIRST_TOKEN_LATENCY = {
+    end: _require_of_tokens(f"result_first_token_{end}_latency_ns") for end in ("min", "max", "mean")
+}
+TIME_TO_OUTPUT_TOKEN = {end: _require_of_tokens(f"result_time_to_output_token_{end}") for end in FIRST_TOKEN_LATENCY}
+RESULT_TOKEN_THROUGHPUT = _require_of_tokens("result_token_throughput")
+RESULT_COMPLETED_TOKENS_PER_SECOND = _require_of_tokens("result_completed_tokens_per_second", SERVER)
+RESULT_TOKENS_PER_SECOND = _require_of_tokens("result_tokens_per_second", OFFLINE)
 EARLY_STOPPING_RESULT = _require("early_stopping_result", timed=True, tokens=False)
-_require(EARLY_STOPPING_RESULT, MULTI_STREAM, timed=True, tokens=True)
+_require_of_tokens(EARLY_STOPPING_RESULT, MULTI_STREAM)
 
 # Keys that not every run has.
 LOADGEN_VERSION = "loadgen_version"

@@ -41,11 +41,16 @@ class DetailLog(Struct, frozen=True, dict=True):
 
     def find_line(self, key: str) -> LogLine | None:
         """Return the first line of a key."""
-        return self.index.first.get(key)
+        return self.index.get(key)
 
     def get(self, key: str, default: Any = None) -> Any:
         found = self.find_line(key)
         return default if found is None else found.read()
+
+    def get_plain(self, key: str) -> Any:
+        """Return the value of a key; None for a list of samples, which is not decoded."""
+        found = self.find_line(key)
+        return None if found is None or found.raw else found.value
 
     def find_line_number(self, key: str) -> int:
         """Return the 1-based line number of a key, 0 if absent."""

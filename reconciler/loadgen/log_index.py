@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 from decimal import Decimal
 from typing import Any
 
@@ -12,7 +12,7 @@ from reconciler.loadgen.log_line import STRING, LogLine, compile_line
 _CLOCK, _LONGEST_CLOCK = compile_line(STRING), 15  # digits of whole milliseconds
 
 
-class LogIndex(Mapping[str, LogLine]):
+class LogIndex(dict[str, LogLine]):
     """First line of each key, in log order.
 
     ``lines``: all entries. ``repeated``: those whose key an earlier line has. ``made``: values that other code computed
@@ -21,20 +21,11 @@ class LogIndex(Mapping[str, LogLine]):
     """
 
     def __init__(self, lines: Iterable[LogLine], *, structured: bool = True) -> None:
+        super().__init__()
         self.lines, self.structured = tuple(lines), structured
         self.made: dict[Callable[..., Any], Any] = {}
-        self.first: dict[str, LogLine] = {}
-        self.repeated = [line for line in self.lines if self.first.setdefault(line.key, line) is not line]
-        self.began_at, self.ended_at = (_read_clock(self.first.get(key)) for key in (keys.POWER_BEGIN, keys.POWER_END))
-
-    def __getitem__(self, key: str) -> LogLine:
-        return self.first[key]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.first)
-
-    def __len__(self) -> int:
-        return len(self.first)
+        self.repeated = [line for line in self.lines if self.setdefault(line.key, line) is not line]
+        self.began_at, self.ended_at = (_read_clock(self.get(key)) for key in (keys.POWER_BEGIN, keys.POWER_END))
 
 
 def _read_clock(line: LogLine | None) -> Decimal | None:

@@ -69,22 +69,19 @@ def _list_margins(log: DetailLog) -> Iterator[Margin]:
     least, lasted = log.get(keys.EFFECTIVE_MIN_DURATION_MS), read_seconds(log)
     if least is not None and lasted is not None:
         met = bool(log.get(keys.RESULT_MIN_DURATION_MET, True))
-        yield _require_at_least("duration", lasted, Decimal(least) / 1000, "s", met)
+        yield _make_margin("duration", lasted, Decimal(least) / 1000, "s", met=met)
     yield from _list_query_margins(log)
     yield from _list_latency_margins(log)
     yield from _list_early_stopping_margins(log)
 
 
 def _list_query_margins(log: DetailLog) -> Iterator[Margin]:
-    met = bool(log.get(keys.RESULT_MIN_QUERIES_MET, True))
+    issued_key, least_key, unit = keys.RESULT_QUERY_COUNT, keys.EFFECTIVE_MIN_QUERY_COUNT, "queries"
     if log.scenario == "Offline":
-        issued, least = read_integer(log, keys.GENERATED_SAMPLES_PER_QUERY), log.get(keys.REQUESTED_MIN_QUERY_COUNT)
-        if issued is not None and least is not None:
-            yield _require_at_least("samples", Decimal(issued), Decimal(least), "samples", met)
-        return
-    issued, least = read_integer(log, keys.RESULT_QUERY_COUNT), log.get(keys.EFFECTIVE_MIN_QUERY_COUNT)
+        issued_key, least_key, unit = keys.GENERATED_SAMPLES_PER_QUERY, keys.REQUESTED_MIN_QUERY_COUNT, "samples"
+    issued, least = read_integer(log, issued_key), log.get(least_key)
     if issued is not None and least is not None:
-        yield _require_at_least("queries", Decimal(issued), Decimal(least), "queries", met)
+        yield _make_margin(unit, issued, least, unit, met=bool(log.get(keys.RESULT_MIN_QUERIES_MET, True)))
 
 
 def _list_latency_margins(log: DetailLog) -> Iterator[Margin]:
@@ -105,7 +102,7 @@ def _list_latency_margins(log: DetailLog) -> Iterator[Margin]:
         if measured is not None and limit is not None:
             spent, most = Decimal(measured) / _MILLISECOND, Decimal(limit) / _MILLISECOND
             what = f"p{show_measured(read_percentile(log))} {name}"
-            yield _make_margin(what, spent, most, "ms", met=spent <= most, sign=-1)
+            yield _make_margin(what, spent, most, "ms", met=spent <= most, is_limit=True)
 
 
 def _list_early_stopping_margins(log: DetailLog) -> Iterator[Margin]:
@@ -116,24 +113,21 @@ def _list_early_stopping_margins(log: DetailLog) -> Iterator[Margin]:
     if log.scenario != "Server":
         # An estimate requires one discarded query, hence n(1).
         least = compute_least_queries(1, read_percentile(log))
-        yield _require_at_least("early stopping", Decimal(queries), Decimal(least), "queries", met)
+        yield _make_margin("early stopping", queries, least, "queries", met=met)
         return
     if log.get(keys.REQUESTED_USE_TOKEN_LATENCIES):
         if not met:  # LoadGen counts queries over either latency, and states no count if the condition is met
-            yield _require_at_least(
-                "early stopping", Decimal(queries), Decimal(count_needed_queries(log, queries)), "queries", met
-            )
+            yield _make_margin("early stopping", queries, count_needed_queries(log, queries), "queries", met=met)
         return
     over = read_integer(log, keys.RESULT_OVERLATENCY_QUERY_COUNT)
     if over is None:
         return
     allowed = compute_allowed_over(queries, read_percentile(log))
     if allowed >= 0:
-        yield _make_margin("early stopping", Decimal(over), Decimal(allowed), LATE_QUERIES, met=met, sign=-1)
+        yield _make_margin("early stopping", over, allowed, LATE_QUERIES, met=met, is_limit=True)
     else:
-        yield _require_at_least(
-            "early stopping", Decimal(queries), Decimal(compute_least_queries(0, read_percentile(log))), "queries", met
-        )
+        least = compute_least_queries(0, read_percentile(log))
+        yield _make_margin("early stopping", queries, least, "queries", met=met)
 
 
 def count_needed_queries(log: DetailLog, queries: int) -> int:
@@ -144,11 +138,11 @@ def count_needed_queries(log: DetailLog, queries: int) -> int:
     return queries + max(missing) if missing else compute_least_queries(0, read_percentile(log))
 
 
-def _require_at_least(name: str, measured: Decimal, limit: Decimal, unit: str, met: bool) -> Margin:
-    return _make_margin(name, measured, limit, unit, met=met, sign=1)
-
-
-def _make_margin(name: str, measured: Decimal, limit: Decimal, unit: str, *, met: bool, sign: int) -> Margin:
-    left = measured - limit if sign > 0 else limit - measured
-    room = format(left * 100 / limit, "+.1f") if limit else ""
-    return Margin(name, show_measured(measured), show_measured(limit), unit, met, room)
+def _make_margin(
+    name: str, measured: Decimal | int, bound: Decimal | int, unit: str, *, met: bool, is_limit: bool = False
+) -> Margin:
+    """``is_limit``: at most ``bound`` is allowed; otherwise at least ``bound`` is required."""
+    measured, bound = Decimal(measured), Decimal(bound)
+    left = bound - measured if is_limit else measured - bound
+    room = format(left * 100 / bound, "+.1f") if bound else ""
+    return Margin(name, show_measured(measured), show_measured(bound), unit, met, room)

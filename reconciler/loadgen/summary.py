@@ -7,7 +7,6 @@ import functools
 import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal, Overflow
-from typing import Any
 
 from msgspec import Struct
 
@@ -197,37 +196,32 @@ def find_differing(summary: SummaryLog, log: DetailLog) -> Iterator[tuple[str, s
     for name, key in _TEXT.items():
         # A name may end in a non-text byte, which JSON cannot represent.
         said = summary.get(name).rstrip("\0")
-        logged = _read_value(log, key) if said else None
+        logged = log.get_plain(key) if said else None
         if isinstance(logged, str) and said != logged.strip().rstrip("\0"):
             yield name, key
     for name, key in _FLAGS.items():
         said = summary.get(name).lower()
-        logged = _read_value(log, key) if said in ("yes", "no") else None
+        logged = log.get_plain(key) if said in ("yes", "no") else None
         if isinstance(logged, bool) and (said == "yes") is not logged:
             yield name, key
     for name, key in _SWITCHES.items():
         said = summary.get(name)
-        logged = _read_value(log, key) if said else None
+        logged = log.get_plain(key) if said else None
         if isinstance(logged, bool) and said != str(int(logged)):
             yield name, key
     numbers = _NUMBERS_OF_QUERIES if log.scenario == "MultiStream" else _NUMBERS
-    if log.scenario in keys.STREAMS and not _read_value(log, keys.REQUESTED_USE_TOKEN_LATENCIES):
+    if log.scenario in keys.STREAMS and not log.get_plain(keys.REQUESTED_USE_TOKEN_LATENCIES):
         numbers = numbers | _ESTIMATES
     stated = summary.values
     for name, key in [(name, key) for name, key in numbers.items() if name in stated]:
         said = stated[name].value
-        logged = _read_value(log, key) if said else None
+        logged = log.get_plain(key) if said else None
         if isinstance(logged, (int, float, Decimal)) and not isinstance(logged, bool):
             if len(said) <= _DIGITS and isinstance(logged, int) and said == str(logged):
                 continue
             number = Decimal(logged)
             if number.is_finite() and not is_same_number(said, number):
                 yield name, key
-
-
-def _read_value(log: DetailLog, key: str) -> Any:
-    entry = log.find_line(key)
-    return None if entry is None or entry.raw else entry.value
 
 
 def is_same_number(said: str, logged: Decimal) -> bool:

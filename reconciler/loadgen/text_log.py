@@ -70,14 +70,12 @@ def _read_entries(text: str, section: str, line: int) -> Iterator[LogLine]:
         yield from (LogLine(name, int(value), line) for name, value in zip(names, found.groups(), strict=True))
     elif found := _CLOCK.match(text):
         yield LogLine(f"power_{found[1].lower()}", found[2], line)
-    elif section:
-        name, colon, value = text.partition(":")
-        if colon and value:
-            name = _UNIT.sub(r"_\1", name.strip())
-            yield LogLine(f"{section}{_SETTINGS.get(name, name)}", _read_value(value), line)
     else:
         name, colon, value = text.partition(":")
-        if colon and name.strip() in _NAMES:
+        if section and value:
+            name = _UNIT.sub(r"_\1", name.strip())
+            yield LogLine(f"{section}{_SETTINGS.get(name, name)}", _read_value(value), line)
+        elif not section and colon and name.strip() in _NAMES:
             yield LogLine(_NAMES[name.strip()], _read_value(value), line)
 
 

@@ -17,7 +17,7 @@ from reconciler.errors import LogError
 from reconciler.loadgen import keys
 from reconciler.loadgen.inconsistency import CLOCK_KEPT, LOADGEN, Inconsistency, show_value
 from reconciler.loadgen.log import DetailLog
-from reconciler.loadgen.log_line import STRING, LogLine, compile_line
+from reconciler.loadgen.log_line import STRING, compile_line
 from reconciler.resource.quantities import is_whole
 from reconciler.resource.rules import rule
 
@@ -63,21 +63,14 @@ def _find_kind(key: str) -> _Kind | None:
     return next((kind for kind, shape in _SHAPES if shape.fullmatch(key)), None)
 
 
-def _is_written_otherwise(line: LogLine) -> bool:
-    kind = _find_kind(line.key)
-    return kind is not None and kind.form.fullmatch(line.text) is None
-
-
 @rule("log.notation", "values in LoadGen's notation", sources=LOADGEN)
 def find_wrong_notation(log: DetailLog) -> Iterator[Inconsistency]:
     """The types are those of ``TestSettings`` (test_settings.h) and ``PerformanceSummary`` (results.h), written by
     ``ArgValueTransform`` (logging.cc:96 at v5.1.1). A latency below 0 is a doubt."""
-    judged = _judge if log.release >= keys.FIRST_KNOWN_RELEASE else _judge_older
-    unlike = {line.key: line for line in log.index.values() if _is_written_otherwise(line)}
-    for key, entry in unlike.items():
-        kind = _find_kind(key)
-        words = judged(log, key, kind, entry.value) if kind else ""
-        if words:
+    found = ((line, _find_kind(line.key)) for line in log.index.values())
+    unlike = {line.key: (line, kind) for line, kind in found if kind and kind.form.fullmatch(line.text) is None}
+    for key, (entry, kind) in unlike.items():
+        if words := _describe_form(log, key, kind, entry.value):
             item = Inconsistency(key, show_value(entry), f"LoadGen writes {words}", entry.line)
             yield replace(item, premise=CLOCK_KEPT) if may_be_set_back(item) else item
     if log.release >= keys.FIRST_KNOWN_RELEASE:
@@ -89,12 +82,10 @@ def may_be_set_back(item: Inconsistency) -> bool:
     return item.key in _LEAST and item.stated.startswith("-")
 
 
-def _judge(_log: DetailLog, _key: str, kind: _Kind, value: Any) -> str:
-    return "its line otherwise" if _fits(kind, value) else kind.words
-
-
-def _judge_older(log: DetailLog, key: str, kind: _Kind, value: Any) -> str:
-    """Logs before release 1 have no lines of this form."""
+def _describe_form(log: DetailLog, key: str, kind: _Kind, value: Any) -> str:
+    """Describe how LoadGen writes such a value; "" if an older release may have written this line."""
+    if log.release >= keys.FIRST_KNOWN_RELEASE:
+        return "its line otherwise" if _fits(kind, value) else kind.words
     if not key.startswith(_RESULT) or kind not in (_NUMBER, _WHOLE) or _fits(_NUMBER, value):
         return ""
     if key.endswith(_COUNT) and log.release < _FIRST_PLAIN and isinstance(value, str) and value.isdecimal():

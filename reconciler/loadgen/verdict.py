@@ -168,17 +168,17 @@ def _suggest_server_target(log: DetailLog, found: Sequence[Margin], valid: bool)
         if ratio > _SLACK_LATENCY:
             return None
         why = f"{latencies[0].name} uses {show_measured(ratio * 100, 2)}% of its limit"
-        return Suggestion(keys.TARGET_QPS, _round_down(target * Decimal("1.1")), "queries/s", why)
+        return Suggestion(keys.TARGET_QPS, _round(target * Decimal("1.1")), "queries/s", why)
     if all(margin.met for margin in latencies):
         return _suggest_more_queries(log)
     completed = Decimal(log.get(keys.RESULT_COMPLETED_SAMPLES_PER_SEC, 0))
     scheduled = Decimal(log.get(keys.RESULT_SCHEDULED_SAMPLES_PER_SEC, target))
     if 0 < completed < scheduled * _SATURATED:
         why = f"only {show_measured(completed)} of {show_measured(scheduled)} samples/s were completed"
-        return Suggestion(keys.TARGET_QPS, _round_down(completed * Decimal("0.9")), "queries/s", why)
+        return Suggestion(keys.TARGET_QPS, _round(completed * Decimal("0.9")), "queries/s", why)
     factor = Decimal("0.95") if ratio <= Decimal("1.2") else Decimal("0.85")
     worst = next(margin for margin in latencies if not margin.met)
-    return Suggestion(keys.TARGET_QPS, _round_down(target * factor), "queries/s", f"{worst.name} is over its limit")
+    return Suggestion(keys.TARGET_QPS, _round(target * factor), "queries/s", f"{worst.name} is over its limit")
 
 
 def _suggest_more_queries(log: DetailLog) -> Suggestion | None:
@@ -205,12 +205,12 @@ def _suggest_offline_target(log: DetailLog, valid: bool) -> Suggestion | None:
         return None
     if log.get(keys.RESULT_MIN_DURATION_MET) is False:
         why = f"the run lasted {show_measured(lasted)} s of {show_measured(least)} s"
-        return Suggestion(keys.TARGET_QPS, _round_up(Decimal(rate)), "samples/s", why)
+        return Suggestion(keys.TARGET_QPS, _round(Decimal(rate), ROUND_UP), "samples/s", why)
     target, count = Decimal(log.get(keys.EFFECTIVE_TARGET_QPS, 0)), log.get(keys.REQUESTED_MIN_QUERY_COUNT, 0)
     filled = log.get(keys.EFFECTIVE_SAMPLES_PER_QUERY, 0) > count
     if valid and least and filled and lasted > least * _SLACK_DURATION and target > rate:
         why = f"the run lasted {show_measured(lasted)} s where {show_measured(least)} s suffice"
-        return Suggestion(keys.TARGET_QPS, _round_up(Decimal(rate)), "samples/s", why)
+        return Suggestion(keys.TARGET_QPS, _round(Decimal(rate), ROUND_UP), "samples/s", why)
     return None
 
 
@@ -224,22 +224,14 @@ def _suggest_stream_target(log: DetailLog, valid: bool) -> Suggestion | None:
     if log.get(keys.RESULT_MIN_DURATION_MET) is False and isinstance(mean, (int, Decimal)) and mean > 0:
         # LoadGen's mean excludes its own overhead, so this value is slightly low, which is the safe side.
         why = "LoadGen ran out of queries: the expected latency is over twice the real one"
-        return Suggestion(keys.TARGET_LATENCY, _round_down(Decimal(mean).scaleb(-6)), "ms", why)
+        return Suggestion(keys.TARGET_LATENCY, _round(Decimal(mean).scaleb(-6)), "ms", why)
     if log.get(keys.EARLY_STOPPING_MET) is False:
         needed = compute_least_queries(1, read_percentile(log))
         return Suggestion(keys.MIN_QUERY_COUNT, str(needed), "queries", "early stopping needs that many")
     return None
 
 
-def _round_down(number: Decimal) -> str:
-    return _round(number, ROUND_DOWN)
-
-
-def _round_up(number: Decimal) -> str:
-    return _round(number, ROUND_UP)
-
-
-def _round(number: Decimal, rounding: str) -> str:
+def _round(number: Decimal, rounding: str = ROUND_DOWN) -> str:
     """Round to three significant digits, as a person would write a target."""
     return show_decimal(number.quantize(Decimal(1).scaleb(number.adjusted() - 2), rounding=rounding))
 

@@ -56,7 +56,7 @@ class SliceCutter(Struct):
         for entry in self._read().made:
             count += self._join(entry)
         for uuid in self._read().enabled:
-            gpu = _find_gpu(self.look(), uuid)
+            gpu = self._find_gpu(uuid)
             if gpu is not None and gpu.mig and not gpu.slices:
                 self._run_command(write_switch(gpu, on=False))
             if gpu is None or not gpu.slices:
@@ -68,13 +68,13 @@ class SliceCutter(Struct):
         found = self._read()
         self._write(replace(found, enabled=tuple(dict.fromkeys((*found.enabled, gpu.uuid)))))
         self._run_command(write_switch(gpu, on=True))
-        now = _find_gpu(self.look(), gpu.uuid)
+        now = self._find_gpu(gpu.uuid)
         if now is None or not now.mig:
             problem = f"MIG of GPU {gpu.index} was requested, but is not active yet"
             raise ReconcilerError(problem, fix=_RESET.format(gpu.index))
 
     def _cut(self, cut: Cut) -> None:
-        gpu = _find_gpu(self.look(), cut.gpu.uuid) or cut.gpu
+        gpu = self._find_gpu(cut.gpu.uuid) or cut.gpu
         intent = CreatedSlice(gpu.uuid, cut.profile, tuple(part.uuid for part in gpu.slices))
         self._write(self._read().put(intent))
         made = False
@@ -89,7 +89,7 @@ class SliceCutter(Struct):
     def _settle(self, intent: CreatedSlice) -> bool:
         """Complete the journal entry of an intent, or drop it if no slice was made. Return whether one was."""
         found = self._read()
-        gpu = _find_gpu(self.look(), intent.gpu)
+        gpu = self._find_gpu(intent.gpu)
         others = [each.uuid for each in found.made if each != intent]
         made = find_made(intent, gpu, others) if gpu is not None else None
         if made is None:
@@ -102,7 +102,7 @@ class SliceCutter(Struct):
     def _join(self, entry: CreatedSlice) -> int:
         """Destroy one slice; return 1 if it still existed, else 0."""
         found = self._read()
-        gpu = _find_gpu(self.look(), entry.gpu)
+        gpu = self._find_gpu(entry.gpu)
         made = find_made(entry, gpu, [each.uuid for each in found.made if each != entry]) if gpu is not None else None
         if gpu is None or (made is None and not entry.ending):
             self._write(found.drop(entry))  # gone after a restart, or removed by another user
@@ -112,11 +112,14 @@ class SliceCutter(Struct):
         self._write(found.put(ending, instead=entry))
         commands = write_joins(gpu, instance)
         if made is None:  # killed between the two: the compute instance is gone, the GPU instance may exist
-            self._attempt_command(commands[1])
+            try:
+                self._run_command(commands[1])
+            except ReconcilerError as error:
+                self.report(f"  {error.message}")
         else:
             for command in commands:
                 self._run_command(command)
-            now = _find_gpu(self.look(), entry.gpu)
+            now = self._find_gpu(entry.gpu)
             if now is not None and any(part.uuid == made.uuid for part in now.slices):
                 raise ReconcilerError(f"{TOOL} removed {made.uuid}, but it still exists", fix=_COMPARE)
         self._write(self._read().drop(ending))
@@ -126,21 +129,14 @@ class SliceCutter(Struct):
         self.report(shlex.join(command))
         self.run(command)
 
-    def _attempt_command(self, command: Sequence[str]) -> None:
-        try:
-            self._run_command(command)
-        except ReconcilerError as error:
-            self.report(f"  {error.message}")
+    def _find_gpu(self, uuid: str) -> GpuHere | None:
+        return next((gpu for gpu in self.look() if gpu.uuid == uuid), None)
 
     def _read(self) -> SliceJournal:
         return read_slice_journal(self.journal)
 
     def _write(self, journal: SliceJournal) -> None:
         write_slice_journal(self.journal, journal)
-
-
-def _find_gpu(gpus: Sequence[GpuHere], uuid: str) -> GpuHere | None:
-    return next((gpu for gpu in gpus if gpu.uuid == uuid), None)
 
 
 def look_here() -> tuple[GpuHere, ...]:

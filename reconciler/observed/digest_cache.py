@@ -1,4 +1,4 @@
-"""Caches file digests by size and modification time, and hashes a file again when either changes.
+"""Cache file digests by size and modification time, and hash a file again when either changes.
 
 A file whose size and modification time have not changed since it was hashed keeps its digest (stat tier); any other is
 hashed (hash tier). The deep tier hashes everything, which also finds a change that restored the times.

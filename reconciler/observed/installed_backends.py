@@ -1,4 +1,4 @@
-"""Finds installed backends by the names of their metadata folders: it imports no backend and parses no metadata."""
+"""Find installed backends by the names of their metadata folders: it imports no backend and parses no metadata."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads the configuration built into the installed LoadGen as bytes: nothing is loaded or run.
+"""Read the configuration built into the installed LoadGen as bytes: nothing is loaded or run.
 
 It is compiled into its library, or in a file next to it. The package's version does not identify the round: the seeds
 of each release were read from the libraries themselves.

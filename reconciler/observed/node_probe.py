@@ -1,4 +1,4 @@
-"""Probes machines that this process cannot observe itself, and keeps the results for later looks."""
+"""Probe machines that this process cannot observe itself, and keep the results for later looks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Observes this disk and machine once, for the desired resources."""
+"""Observe this disk and machine once, for the desired resources."""
 
 from __future__ import annotations
 

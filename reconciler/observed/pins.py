@@ -1,4 +1,4 @@
-"""Reads pins, the facts about the world that keys need: digests of files, versions of libraries. They come from this
+"""Read pins, the facts about the world that keys need: digests of files, versions of libraries. They come from this
 machine if possible, or else from the last record that has them."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Compares the rendered tree with the note of what was rendered: missing, edited, replaced and unknown files."""
+"""Compare the rendered tree with the note of what was rendered: missing, edited, replaced and unknown files."""
 
 from __future__ import annotations
 

@@ -22,14 +22,8 @@ from reconciler.reconcile.line_commits import show_line_commit
 from reconciler.record.index import load_record
 from reconciler.record.store import find_readable
 from reconciler.render.cell import render_showing_part
-from reconciler.render.documents import (
-    convert_plain_value,
-    convert_setting,
-    make_metric_document,
-    render_cells_part,
-    render_document,
-)
-from reconciler.render.explanation import collect_origins, render_explanation_part
+from reconciler.render.documents import convert_plain_value, make_metric_document, render_cells_part, render_document
+from reconciler.render.explanation import collect_origins, render_explanation_part, render_inputs_part
 from reconciler.resource.kinds import PERFORMANCE, Cell, Kind
 from reconciler.resource.records import TELEMETRY_LOG, Record, Summary
 from reconciler.storage.files import RepositoryPaths
@@ -42,14 +36,14 @@ _MADE = (Kind.MODEL, Kind.ENGINE)
 _LATENCIES = {
     "latency": {"0": keys.RESULT_MIN_LATENCY_NS, **keys.RESULT_PERCENTILES, "100": keys.RESULT_MAX_LATENCY_NS},
     "TTFT": {
-        "0": keys.RESULT_FIRST_TOKEN_MIN_LATENCY_NS,
+        "0": keys.FIRST_TOKEN_LATENCY["min"],
         **keys.FIRST_TOKEN_PERCENTILES,
-        "100": keys.RESULT_FIRST_TOKEN_MAX_LATENCY_NS,
+        "100": keys.FIRST_TOKEN_LATENCY["max"],
     },
     "TPOT": {
-        "0": keys.RESULT_TIME_TO_OUTPUT_TOKEN_MIN,
+        "0": keys.TIME_TO_OUTPUT_TOKEN["min"],
         **keys.OUTPUT_TOKEN_PERCENTILES,
-        "100": keys.RESULT_TIME_TO_OUTPUT_TOKEN_MAX,
+        "100": keys.TIME_TO_OUTPUT_TOKEN["max"],
     },
 }
 _LARGEST_LOG = 64 << 20  # bytes; a longer log is not read for a page
@@ -90,7 +84,8 @@ def _list_runs(look: PlanSnapshot, cell: Cell) -> Iterator[dict[str, Any]]:
     changes = _list_changes(look, _list_performed(look, cell))
     chosen = set(look.seen.difference.recorded_as.values())
     keys = {resource.address: resource.key for resource in look.lineages[cell]}
-    found = [s for r in look.lineages[cell] if r.kind in _MEASURING for s in _get_summaries(look, r.address)]
+    by_address = look.seen.recorded.by_address
+    found = [s for r in look.lineages[cell] if r.kind in _MEASURING for s in by_address.get(r.address, ())]
     for summary in sorted(found, key=lambda item: item.started):
         yield {
             "address": str(summary.address),
@@ -113,8 +108,9 @@ def _list_runs(look: PlanSnapshot, cell: Cell) -> Iterator[dict[str, Any]]:
 
 def _list_performed(look: PlanSnapshot, cell: Cell) -> list[Summary]:
     """List the performance runs that measured something, oldest first."""
+    by_address = look.seen.recorded.by_address
     runs = (r.address for r in look.lineages[cell] if r.kind is Kind.RUN and r.address.mode == PERFORMANCE)
-    found = (summary for address in runs for summary in _get_summaries(look, address) if summary.metric)
+    found = (summary for address in runs for summary in by_address.get(address, ()) if summary.metric)
     return sorted(found, key=lambda summary: summary.started)
 
 
@@ -131,22 +127,15 @@ def _list_changes(look: PlanSnapshot, runs: Sequence[Summary]) -> dict[str, tupl
     return {after.id: past.list_causes(before.id, after.id) for before, after in itertools.pairwise(runs)}
 
 
-def _get_summaries(look: PlanSnapshot, address: Any) -> tuple[Summary, ...]:
-    return look.seen.recorded.by_address.get(address, ())
-
-
 def _list_builds(look: PlanSnapshot, cell: Cell) -> Iterator[dict[str, Any]]:
     """Yield the engine and the model, with their inputs and the values in their records."""
     for resource in look.lineages[cell]:
         if resource.kind in _MADE:
             record = _load_record(look, look.seen.difference.recorded_as.get(resource.address, ""))
-            inputs = look.seen.desired.detail(resource.address).inputs
             yield {
                 "label": resource.address.label,
                 "address": str(resource.address),
-                "inputs": [
-                    {"name": i.name, "value": convert_setting(i.name, i.value), "origin": str(i.origin)} for i in inputs
-                ],
+                "inputs": render_inputs_part(look.seen.desired.detail(resource.address).inputs),
                 "values": _select_plain(record.values) if record else {},
             }
 
@@ -154,10 +143,11 @@ def _list_builds(look: PlanSnapshot, cell: Cell) -> Iterator[dict[str, Any]]:
 def _list_tests(look: PlanSnapshot, cell: Cell) -> Iterator[dict[str, Any]]:
     for resource in look.lineages[cell]:
         if resource.kind in (Kind.COMPLIANCE_TEST, Kind.VERDICT):
-            record = _load_record(look, look.seen.difference.recorded_as.get(resource.address, ""))
+            identity = look.seen.difference.recorded_as.get(resource.address, "")
+            record = _load_record(look, identity)
             yield {
                 "label": resource.address.label,
-                "record": look.seen.difference.recorded_as.get(resource.address, ""),
+                "record": identity,
                 "values": _select_plain(record.values) if record else {},
             }
 
@@ -169,10 +159,8 @@ def _select_plain(values: Mapping[str, object]) -> dict[str, object]:
 
 def _describe_performance(look: PlanSnapshot, cell: Cell) -> dict[str, Any] | None:
     """Describe the run that counts, or would count if it were valid; else the last one, which does not."""
-    address = next(
-        (r.address for r in look.lineages[cell] if r.kind is Kind.RUN and r.address.mode == PERFORMANCE), None
-    )
-    if address is None:
+    runs = (r.address for r in look.lineages[cell] if r.kind is Kind.RUN and r.address.mode == PERFORMANCE)
+    if (address := next(runs, None)) is None:
         return None
     chosen = look.seen.difference.chosen.get(cell)
     counts = (chosen.performance if chosen else "") or look.seen.difference.recorded_as.get(address, "")
@@ -207,7 +195,7 @@ def _describe_run(look: PlanSnapshot, identity: str, record: Record) -> dict[str
         "point": record.values.get("point"),
         "percentiles": _list_percentiles(look.paths, record),
         "telemetry": telemetry,
-        "series": read_series(look.paths, record),
+        "series": parse_series(_read_artifact(look.paths, record, TELEMETRY_LOG, _LONGEST_SERIES) or b""),
     }
 
 
@@ -239,17 +227,10 @@ def _list_percentiles(paths: RepositoryPaths, record: Record) -> list[tuple[str,
     return [(what, rank, value / 1e6) for what, rank, value in found if isinstance(value, (int, float))]
 
 
-def read_series(paths: RepositoryPaths, record: Record) -> list[dict[str, float]]:
-    """Read the run's telemetry and completed samples, thinned out for a plot."""
-    return parse_series(_read_artifact(paths, record, TELEMETRY_LOG, _LONGEST_SERIES) or b"")
-
-
 def parse_series(data: bytes) -> list[dict[str, float]]:
-    """Parse lines of JSON, ignoring an incomplete one."""
+    """Parse a run's telemetry and completed samples, lines of JSON, thinned out for a plot. Ignore an incomplete
+    line."""
     found = parse_json_lines(data)
-    rows = [{name: float(value) for name, value in row.items() if _is_plotted(value)} for row in found]
+    most = sys.float_info.max
+    rows = [{n: float(v) for n, v in row.items() if isinstance(v, (int, float)) and abs(v) <= most} for row in found]
     return rows[:: max(1, len(rows) // _POINTS)]
-
-
-def _is_plotted(value: object) -> bool:
-    return isinstance(value, (int, float)) and abs(value) <= sys.float_info.max

@@ -40,24 +40,22 @@ def arrange_cell(document: Document, under_way: UnderWay = NOTHING, compared: Do
         charts = overlay(charts, draw_charts({"runs": [], "performance": compared}), names)
     return {
         "title": document["cell"],
-        "cell": document["cell"],
         "parts": split_cell(document["cell"]),
         "curve": find_curve_name(document["cell"]),
         "point": _list_figures(performance.get("point") or {}, document["settings"]),
-        "looked": document["looked"],
-        "specs": document["specs"],
         "state": state,
         "means": STATES[state],
         "since": performance.get("started", "") if state in ("ready", "invalid") else "",
         "conditions": [mark_condition(condition) | condition for condition in status["conditions"]],
         "said": list(dict.fromkeys(mark_condition(c)["said"] for c in status["conditions"] if c["status"] != "True")),
-        "metric": show_measured(status["metric"]),
-        "accuracy": show_measured(status["accuracy"]),
-        "efficiency": show_measured(status["efficiency"]),
+        **{name: show_measured(status[name]) for name in ("metric", "accuracy", "efficiency")},
         "published": compare_published({**status, **document}),
         "validity": status["validity"] if status["metric"] else performance.get("validity", ""),
         "marks": status["marks"],
-        "settings": [_arrange_setting(name, value) for name, value in document["settings"].items()],
+        "settings": [
+            {**setting, "name": name, "value": show_value(name, setting["value"])}
+            for name, setting in document["settings"].items()
+        ],
         "why": _arrange_why(document["why"]),
         "runs": [_arrange_run(run) for run in reversed(runs[-_SHOWN_RUNS:])],
         "left_out": max(0, len(runs) - _SHOWN_RUNS),
@@ -72,9 +70,7 @@ def arrange_cell(document: Document, under_way: UnderWay = NOTHING, compared: Do
         "telemetry": [_show_reading(name, value) for name, value in (performance.get("telemetry") or {}).items()],
         "made": [_shorten_inputs(_show_values(item)) for item in document["made"]],
         "compliance": [_show_values(item) for item in document["compliance"]],
-        "resources": document["resources"],
-        "logs": document["logs"],
-        "tree": document["tree"],
+        **{name: document[name] for name in ("resources", "logs", "tree", "cell", "looked", "specs")},
     }
 
 
@@ -111,24 +107,12 @@ def _list_figures(point: Document, settings: Document) -> list[tuple[str, str]]:
     return [*([("Region", region)] if region else []), *shown]
 
 
-def _arrange_setting(name: str, value: Document) -> Document:
-    return {
-        "name": name,
-        "value": show_value(name, value["value"]),
-        "origin": value["origin"],
-        "commit": value["commit"],
-    }
-
-
 def _arrange_why(why: Document) -> Document:
     """List each changed input once, then what runs again, and what was compared and found equal."""
     due = [resource for resource in why["resources"] if resource["action"] != "NoOp" or resource["blocked"]]
     changed = {c["name"]: _arrange_change(c) for r in due for c in r["changed"] if find_upstream(c["origin"]) is None}
     return {
-        "in_sync": why["in_sync"],
-        "chain": why["chain"],
-        "findings": why["findings"],
-        "acceptances": why["acceptances"],
+        **{name: why[name] for name in ("in_sync", "chain", "findings", "acceptances")},
         "changed": list(changed.values()),
         "blocked": list(dict.fromkeys(find_obstacle(resource["blocked"]) for resource in due if resource["blocked"])),
         "due": [{**resource, "reason": resource["reason"] and word_reason(resource["reason"])} for resource in due],
@@ -172,10 +156,9 @@ def _arrange_margin(margin: Document) -> Document:
     measured, limit = (f"{Decimal(margin[side]):,}{unit}" for side in ("measured", "limit"))
     room = margin["headroom"] and show_headroom(float(margin["headroom"]))
     return {
-        "name": margin["name"],
+        **margin,
         "measured": measured,
         "limit": limit,
-        "met": margin["met"],
         "room": show_late_room(margin["measured"], margin["limit"]) if late else room,
     }
 

@@ -220,7 +220,8 @@ def _chart_latency(name: str, title: str, percentiles: Sequence[tuple[str, float
     curves = [Curve("latency", points), Curve("", points, Stroke.POINTS)]
     if bound is not None:
         curves.append(Curve("bound", ((0.0, bound), (float(len(points) - 1), bound)), Stroke.BOUND))
-    named = tuple(_name_percentile(rank) for rank, _ in percentiles)
+    ends = {"0": "lowest", "100": "highest"}
+    named = tuple(ends.get(rank, f"{float(rank):g}") for rank, _ in percentiles)
     against = f" against a bound of {bound:g} ms" if bound is not None else ""
     return Chart(
         name,
@@ -233,10 +234,6 @@ def _chart_latency(name: str, title: str, percentiles: Sequence[tuple[str, float
         f"From {percentiles[0][1]:.4g} ms to {percentiles[-1][1]:.4g} ms{against}.",
         named,
     )
-
-
-def _name_percentile(text: str) -> str:
-    return {"0": "lowest", "100": "highest"}.get(text, f"{float(text):g}")
 
 
 def _read_bound(bound: Document | None) -> float | None:

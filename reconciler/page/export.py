@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -47,21 +48,8 @@ def export_site(
     views = tuple(_render_views(site, base, compared))
     sweep(folder)
     written = 0
-    for name, data in views:
+    for name, data in itertools.chain(views, _render_cells(site, cells, on_cell)):
         replace(folder / name, data, durable=False)
-        written += 1
-    for cell in cells:
-        on_cell(cell)
-        name = name_cell_file(cell)
-        replace(folder / name, site.show_cell(cell, _make_links(name)).encode(), durable=False)
-        written += 1
-        for record in list_comparable_runs(site.source.read_cell(cell)):
-            name = name_run_file(cell, record)
-            replace(folder / name, site.show_cell(cell, _make_links(name), record).encode(), durable=False)
-            written += 1
-    for curve in site.list_curves():
-        name = name_curve_file(curve)
-        replace(folder / name, site.show_curve(curve, _make_links(name)).encode(), durable=False)
         written += 1
     return Exported(written, len(cells), can_draw())
 
@@ -78,11 +66,20 @@ def _render_views(site: Site, base: str, compared: tuple[str, str] | None) -> It
     yield "plan.html", site.show_plan(top, base).encode()
     yield "history.html", site.show_all_history(top, compared).encode()
     for file in site.source.list_specs():
-        name = name_spec_file(file)
-        yield name, site.show_spec(_make_links(name), file).encode()
+        yield (name := name_spec_file(file)), site.show_spec(_make_links(name), file).encode()
     for number, tree in enumerate(site.source.list_trees()):
         for command in FINDINGS:
             yield name_findings_file(command, number), site.show_findings(top, tree, command).encode()
+
+
+def _render_cells(site: Site, cells: Sequence[str], on_cell: Callable[[str], None]) -> Iterator[tuple[str, bytes]]:
+    for cell in cells:
+        on_cell(cell)
+        yield (name := name_cell_file(cell)), site.show_cell(cell, _make_links(name)).encode()
+        for record in list_comparable_runs(site.source.read_cell(cell)):
+            yield (name := name_run_file(cell, record)), site.show_cell(cell, _make_links(name), record).encode()
+    for curve in site.list_curves():
+        yield (name := name_curve_file(curve)), site.show_curve(curve, _make_links(name)).encode()
 
 
 def _make_links(name: str) -> Links:

@@ -19,7 +19,7 @@ from reconciler.execute.attempt import Attempt, read
 from reconciler.execute.outcome import QueuedStep
 from reconciler.loadgen.settings import read_min_duration
 from reconciler.page.cell_report import parse_series
-from reconciler.render.documents import render_document
+from reconciler.render.documents import convert_plain_value, render_document
 from reconciler.render.progress import measure_pace
 from reconciler.resource.kinds import PERFORMANCE, Address, Kind, find_upstream
 from reconciler.storage.files import RepositoryPaths
@@ -55,7 +55,11 @@ def report_live(paths: RepositoryPaths, jobs: Sequence[QueuedStep] = ()) -> dict
         steps=len(begun.union(due)),
         done=len({line.get("resource") for line in steps}),
         attempts=attempts,
-        jobs=[_report_job(job) for job in jobs if str(job.address) not in {attempt["address"] for attempt in attempts}],
+        jobs=[
+            {**convert_plain_value(job), **_describe_address(job.address)}
+            for job in jobs
+            if str(job.address) not in {attempt["address"] for attempt in attempts}
+        ],
         next=[step for address, step in due.items() if address not in begun] if running else [],
         recent=[_describe_step(line) for line in reversed(steps[-_STEPS:])],
         problems=[_describe_step(line) for line in steps if line.get("problem")][-_STEPS:],
@@ -72,11 +76,7 @@ def _list_due(line: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _describe_address(address: Address) -> dict[str, str]:
-    return {
-        "address": str(address),
-        "label": address.label,
-        "cell": str(address.cell) if address.cell else "",
-    }
+    return {"address": str(address), "label": address.label, "cell": str(address.cell) if address.cell else ""}
 
 
 _ENDED = ("pass ended", "pass broken off")
@@ -127,16 +127,6 @@ def _report_attempt(attempt: Attempt) -> dict[str, Any]:
         "fraction": pace.fraction if pace else None,
         "readings": parse_series(_read_tail(attempt.telemetry, 4 * _TAIL))[-_READINGS:],
         "log": _read_tail(attempt.log, _TAIL).decode("utf-8", "replace").splitlines()[-_LINES:],
-    }
-
-
-def _report_job(job: QueuedStep) -> dict[str, Any]:
-    return {
-        **_describe_address(job.address),
-        "state": str(job.state),
-        "note": job.note,
-        "done": job.done,
-        "expected": job.expected,
     }
 
 

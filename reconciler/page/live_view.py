@@ -19,17 +19,19 @@ def arrange_live(document: Document) -> Document:
     return {
         **document,
         "attempts": [_arrange_attempt(attempt) for attempt in document["attempts"]],
-        "jobs": [_arrange_job(job) for job in document["jobs"]],
+        "jobs": [
+            {**job, "said": ", ".join(filter(None, [job["state"], _show_samples(job), job["note"]]))}
+            for job in document["jobs"]
+        ],
         "queue": [{**step, "about": _show_time(step["seconds"])} for step in queue[:_QUEUED]],
         "queued": len(queue),
         "left": _show_time(sum(seconds or 0.0 for seconds in left)),
     }
 
 
-def _arrange_job(job: Document) -> Document:
-    of = f" of {job['expected']:,}" if job["expected"] else ""
-    far = f"{job['done']:,}{of}" if job["done"] or job["expected"] else ""
-    return {**job, "said": ", ".join(filter(None, [job["state"], far, job["note"]]))}
+def _show_samples(item: Document) -> str:
+    of = f" of {item['expected']:,}" if item["expected"] else ""
+    return f"{item['done']:,}{of}" if item["done"] or item["expected"] else ""
 
 
 def _show_time(seconds: float | None) -> str:
@@ -37,10 +39,9 @@ def _show_time(seconds: float | None) -> str:
 
 
 def _arrange_attempt(attempt: Document) -> Document:
-    of = f" of {attempt['expected']:,}" if attempt["expected"] else ""
     return {
         **attempt,
-        "samples": f"{attempt['done']:,}{of}" if attempt["done"] or attempt["expected"] else "",
+        "samples": _show_samples(attempt),
         "percent": round(100 * attempt["fraction"]) if attempt["fraction"] is not None else None,
         "speed": f"{show_rate(attempt['rate'])}/s" if attempt["rate"] is not None else "",
         "remaining": show_duration(attempt["left"]) if attempt["left"] is not None else "",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any
 
@@ -25,11 +24,7 @@ _CLASSES = {"True": "ok", "False": "no", "Unknown": "maybe"}
 _COLUMNS = ("margin", "percent")  # next to the result, for the systems that have any
 _SLASHES = 3  # in a cell's name
 _FACETS = ("division", "system", "benchmark", "scenario")
-_SHORT = {
-    "samples/s": "/s",
-    "queries/s": "/s",
-    "tokens/s": "tok/s",
-}  # for a square; its notes have the full unit
+_SHORT = {"samples/s": "/s", "queries/s": "/s", "tokens/s": "tok/s"}  # for a square; its notes have the full unit
 _FAILED, _NEVER = "PreviousAttemptFailed", "NotRecorded"  # reasons of a condition
 _REMADE = ("ArtifactMissing", "ArtifactCorrupt")  # reasons that may concern a file shared with a cell that has steps
 # State of a cell → its meaning. The first that applies.
@@ -64,7 +59,7 @@ def list_under_way(live: Document) -> UnderWay:
     return UnderWay(frozenset(attempt["cell"] for attempt in live["attempts"]), frozenset(filter(None, later)))
 
 
-def arrange_matrix(document: Document, under_way: UnderWay = NOTHING) -> Document:
+def arrange_matrix(document: Document, under_way: UnderWay) -> Document:
     """Arrange a grid for each division: benchmarks by systems, with the scenarios in each square."""
     rows = [_arrange_cell(entry, under_way) for entry in document["cells"]]
     _open_curves(document["curves"], rows)
@@ -99,24 +94,18 @@ def _arrange_division(name: str, rows: list[Document]) -> Document:
         }
         for benchmark, found in squares.items()
     ]
-    heads = [(system, *_roll_up(row for row in rows if row["system"] == system)) for system in systems]
-    ready, count = _roll_up(rows)
+    states = {system: [row["state"] for row in rows if row["system"] == system] for system in systems}
+    heads = [(system, found.count("ready"), len(found)) for system, found in states.items()]
     return {
         "name": name,
         "systems": heads,
         "lines": lines,
-        "ready": ready,
-        "count": count,
+        "ready": sum(row["state"] == "ready" for row in rows),
+        "count": len(rows),
         "columns": {
             system: [c for c in _COLUMNS if any(r[c] for r in rows if r["system"] == system)] for system in systems
         },
     }
-
-
-def _roll_up(rows: Iterable[Document]) -> tuple[int, int]:
-    """Return the number of ready cells, and of all cells."""
-    states = [row["state"] for row in rows]
-    return states.count("ready"), len(states)
 
 
 def find_state(entry: Document, under_way: UnderWay) -> str:

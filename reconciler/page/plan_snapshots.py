@@ -65,10 +65,15 @@ class PlanSnapshot(Struct, frozen=True, eq=False, dict=True):
         return read_rendered(self.paths)
 
     @cached_property
+    def origins(self) -> tuple[Origin, ...]:
+        """List the spec lines that set an input of any resource."""
+        known = (self.seen.desired.detail(r.address).inputs for r in self.seen.desired.resources)
+        return tuple(dict.fromkeys(item.origin for inputs in known for item in inputs if item.origin.line))
+
+    @cached_property
     def spec_files(self) -> tuple[str, ...]:
         """List the spec files with a line that sets an input of any resource."""
-        known = (self.seen.desired.detail(r.address).inputs for r in self.seen.desired.resources)
-        return tuple(sorted({item.origin.file for inputs in known for item in inputs if item.origin.line}))
+        return tuple(sorted({origin.file for origin in self.origins}))
 
     @cached_property
     def spec_commits(self) -> Mapping[tuple[str, str], git.Commit]:
@@ -81,9 +86,7 @@ class PlanSnapshot(Struct, frozen=True, eq=False, dict=True):
     @cached_property
     def commits(self) -> Mapping[Origin, git.LineCommit]:
         """Map every line that sets an input to its commit: git is called once per file."""
-        known = (self.seen.desired.detail(r.address).inputs for r in self.seen.desired.resources)
-        origins = dict.fromkeys(item.origin for inputs in known for item in inputs if item.origin.line)
-        return find_commits(self.paths, origins)
+        return find_commits(self.paths, self.origins)
 
 
 class PlanSnapshots(Struct, dict=True):

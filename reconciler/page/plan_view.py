@@ -12,7 +12,7 @@ from reconciler.render.causes import find_obstacle, word_reason
 from reconciler.render.documents import Document
 from reconciler.resource.kinds import ORDER, Address, find_upstream
 from reconciler.resource.quantities import show_duration
-from reconciler.resource.wording import shorten_value, show_value
+from reconciler.resource.wording import show_change
 
 _MOST = 200  # maximum number of steps listed per group
 _BOX, _ACROSS, _DOWN, _BEND, _GAP = (168, 44), 214, 56, 46, 4  # pixels in the graph
@@ -171,8 +171,7 @@ def _name_action(step: Document) -> str:
 
 
 def _show_change(item: Document) -> str:
-    before, after = (shorten_value(show_value(item["name"], item[side])) for side in ("before", "after"))
-    return f"{item['name']} {before} → {after}"
+    return show_change(item["name"], item["before"], item["after"])
 
 
 def _arrange_impact(document: Document) -> Document:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from reconciler.cli.shared.options import cell_argument, spec_option, takes
+from reconciler.cli.shared.options import cell_argument, file_option, spec_option, takes
 from reconciler.cli.shared.output import say
 from reconciler.cli.shared.plan_options import find_asked_cells
 from reconciler.errors import IN_SYNC, ReconcilerError
@@ -21,13 +21,7 @@ from reconciler.storage.leftovers import write_output
 
 _SLASHES = 2  # in the name of a curve: DIVISION/SYSTEM/BENCHMARK
 _OF_CURVES = list_curve_charts()
-_OUTPUT = click.Option(
-    ["-o", "--output"],
-    type=click.Path(dir_okay=False, path_type=Path),
-    required=True,
-    metavar="FILE",
-    help="FILE.svg or FILE.png.",
-)
+_OUTPUT = file_option("FILE.svg or FILE.png.", required=True)
 _OF = click.Option(
     ["--of", "name"],
     type=click.Choice((*CHARTS, *_OF_CURVES)),

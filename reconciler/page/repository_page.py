@@ -20,7 +20,7 @@ from reconciler.cli.status import report_status
 from reconciler.diff.timeline import compute_ratio
 from reconciler.errors import ReconcilerError
 from reconciler.execute.outcome import QueuedStep
-from reconciler.execute.queue_status import list_jobs_under_way
+from reconciler.execute.queue_status import watch_jobs
 from reconciler.history.compare import compare, read_own_sides, read_tree_sides, resolve_side
 from reconciler.history.pull_request import assess_merge
 from reconciler.history.record_history import RecordHistory, read_record_history
@@ -35,7 +35,7 @@ from reconciler.record.store import find_readable
 from reconciler.render.documents import convert_plain_value, make_metric_document, render_document
 from reconciler.render.findings import render_findings_part
 from reconciler.render.plan import summarise_plan
-from reconciler.render.pull_request import render_document as render_impact
+from reconciler.render.pull_request import render_impact
 from reconciler.render.timeline import report_comparison
 from reconciler.resource.kinds import PERFORMANCE, Address, Cell, Kind, RunAddress
 from reconciler.resource.parts import PARTS
@@ -148,16 +148,8 @@ class RepositoryPage(Struct, dict=True):
             fix = "`reconcile` restores it from git or from its other copy"
             raise ReconcilerError(f"{log.name}: {error.strerror}", fix=fix) from error
         shown = data[-_LOG_TAIL:]
-        skipped = len(data) - len(shown)
-        text = shown.decode("utf-8", "replace")
-        return {
-            "cell": cell,
-            "name": log.name,
-            "record": log.summary.id,
-            "text": text,
-            "skipped": skipped,
-            "title": name,
-        }
+        said = {"text": shown.decode("utf-8", "replace"), "skipped": len(data) - len(shown)}
+        return {"cell": cell, "name": log.name, "record": log.summary.id, "title": name, **said}
 
     def list_specs(self) -> tuple[str, ...]:
         return self.look().spec_files
@@ -170,7 +162,7 @@ class RepositoryPage(Struct, dict=True):
 
     def read_plan(self) -> dict[str, Any]:
         look = self.look()
-        return self._keep(look, ("plan",), lambda: _report_plan(look))
+        return self._keep(look, ("plan",), lambda: {**report_plan(look.seen, look.cells), **_sum_up(look)})
 
     def read_impact(self, base: str, head: str) -> dict[str, Any]:
         """Return `pr`."""
@@ -257,7 +249,7 @@ class RepositoryPage(Struct, dict=True):
         if time.monotonic() - self._jobs[0] >= _QUEUE_ASKED:
             found: tuple[QueuedStep, ...] = ()
             with suppress(ReconcilerError):
-                found = list_jobs_under_way(self.paths)
+                found = watch_jobs(self.paths)()
             self._jobs = time.monotonic(), found
         return self._jobs[1]
 
@@ -315,8 +307,8 @@ def _report_recent(past: RecordHistory) -> dict[str, Any]:
     return {"results": rows[:_RECENT]}
 
 
-def _report_plan(look: PlanSnapshot) -> dict[str, Any]:
-    return {**report_plan(look.seen, look.cells), "summary": summarise_plan(look.seen.plan), "looked": _show_now()}
+def _sum_up(look: PlanSnapshot) -> dict[str, Any]:
+    return {"summary": summarise_plan(look.seen.plan), "looked": _show_now()}
 
 
 def _report_cell(look: PlanSnapshot, name: str) -> dict[str, Any]:

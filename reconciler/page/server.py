@@ -106,10 +106,9 @@ def make_application(site: Site) -> Application:
 
     async def send_static(request: Request) -> Response:
         name = request.path_params["name"]
-        known = name in STATIC
-        return (
-            Response(read_static(name, __package__), media_type=STATIC[name]) if known else Response("not found", 404)
-        )
+        if name not in STATIC:
+            return Response("not found", 404)
+        return Response(read_static(name, __package__), media_type=STATIC[name])
 
     async def send_live(_: Request) -> Response:
         return StreamingResponse(feed.follow(), media_type="text/event-stream")
@@ -160,12 +159,6 @@ def serve(application: Application, listening: socket.socket, token: str, names:
     import uvicorn
 
     guarded = RequestGuard(application, token, names)
-    config = uvicorn.Config(
-        guarded,
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        lifespan="off",
-        timeout_graceful_shutdown=1,
-    )
+    quiet = {"log_level": "warning", "access_log": False, "server_header": False}
+    config = uvicorn.Config(guarded, **quiet, lifespan="off", timeout_graceful_shutdown=1)
     uvicorn.Server(config).run(sockets=[listening])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import suppress
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -57,14 +58,11 @@ def _group_by_cell(found: Iterable[Document]) -> Iterator[Document]:
     """Group findings by submitter and cell; the group with the worst finding comes first."""
     groups: dict[tuple[str, str], list[Document]] = {}
     for finding in found:
-        groups.setdefault((finding["submitter"], finding["cell"]), []).append(_arrange_finding(finding))
+        place = f"{finding['file']}:{finding['line']}" if finding["line"] else finding["file"]
+        shown = {**finding, "place": place, "subject": finding["cell"] or "the tree"}
+        groups.setdefault((finding["submitter"], finding["cell"]), []).append(shown)
     for (submitter, cell), findings in groups.items():
         yield {"submitter": submitter, "subject": cell or "the tree", "findings": findings}
-
-
-def _arrange_finding(finding: Document) -> Document:
-    place = f"{finding['file']}:{finding['line']}" if finding["line"] else finding["file"]
-    return {**finding, "place": place, "subject": finding["cell"] or "the tree"}
 
 
 _POLL, _POLL_TIMED, _POLL_IDLE = 1.0, 2.0, 3.0  # seconds between updates of a pass; the last if nothing runs
@@ -167,18 +165,13 @@ class Site(Struct, dict=True):
     def show_all_history(self, links: Links, compared: tuple[str, str] | None = None) -> str:
         """Show every cell of the matrix that has committed results, one below another, and one comparison."""
         cells = self._list_cells()
-        documents = [self._read_history(cell) for cell in cells]
-        histories = [arrange_history(document) for document in documents if document is not None]
+        histories = []
+        for cell in cells:
+            with suppress(ReconcilerError):  # without committed results, or before the first commit
+                histories.append(arrange_history(self.source.read_history(cell)))
         comparisons = [arrange_comparison(self.source.read_comparison(*compared))] if compared else []
         found = {"cells": cells, "histories": histories, "comparisons": comparisons, "recent": [], "problem": None}
         return self.render("history.html", links, "history", title="History", **found)
-
-    def _read_history(self, cell: str) -> Document | None:
-        """Return the history of a cell, or None if it has no committed results or if there is no commit yet."""
-        try:
-            return self.source.read_history(cell)
-        except ReconcilerError:
-            return None
 
     def show_findings(self, links: Links, tree: str = "", command: str = "") -> str:
         trees = self.source.list_trees()

@@ -52,9 +52,11 @@ def make_plan(
     due = {change.address for change in difference.changes if change.how is Work.MAKE}
     left_out = due - {change.address for change in wanted}
     stuck: dict[Address, str] = {}
-    for first, *others in _group_by_key(_sort_changes(wanted, context.resources)):
+    groups: dict[tuple[str, Work], list[Change]] = {}
+    for change in _sort_changes(wanted, context.resources):
+        groups.setdefault((change.key, change.how), []).append(change)
+    for first, *others in groups.values():
         steps.append(_make_step(first, tuple(o.address for o in others), changed, left_out, stuck, context))
-    selected_findings = tuple(f for f in difference.findings if _selects_finding(f.where, policy))
     return Plan(
         name=name,
         desired=desired,
@@ -63,7 +65,7 @@ def make_plan(
         unchanged=difference.unchanged,
         excluded=len({c.key for c in difference.changes} - {c.key for c in wanted}),
         drifts=difference.drifts,
-        findings=selected_findings,
+        findings=tuple(f for f in difference.findings if _selects_finding(f.where, policy)),
         undeclared=difference.undeclared,
         acceptances=tuple(found for found in difference.acceptances if _selects_finding(str(found[1].cell), policy)),
         frozen=difference.frozen,
@@ -148,13 +150,6 @@ def _sort_needs_first(changes: list[Change], resources: Mapping[Address, Resourc
     return ordered
 
 
-def _group_by_key(changes: list[Change]) -> list[list[Change]]:
-    groups: dict[tuple[str, Work], list[Change]] = {}
-    for change in changes:
-        groups.setdefault((change.key, change.how), []).append(change)
-    return list(groups.values())
-
-
 def _block_idle(steps: list[Step], resources: Mapping[Address, Resource]) -> tuple[Step, ...]:
     """Block shared steps whose users are all blocked here, such as a dataset for another machine."""
     users: dict[Address, list[Step]] = {}
@@ -192,9 +187,8 @@ def _make_step(
     if reason is None and change.how in _WORK:
         reason = context.blocked(change.address)
     waits = None
-    if (
-        reason is None and change.address.kind is not Kind.SUBMISSION
-    ):  # the tree shows the finished cells, even if others are stuck
+    # The tree shows the finished cells, even if others are stuck.
+    if reason is None and change.address.kind is not Kind.SUBMISSION:
         needs = (*resource.upstream, find_proved_run(change.address))
         waits = next((up for up in needs if up in stuck), None)
         reason = (f"{_WAITS}{waits.label} ({stuck[waits]})", "") if waits else None

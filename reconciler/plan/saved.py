@@ -18,6 +18,7 @@ from reconciler.storage.leftovers import write_output
 from reconciler.storage.untrusted_files import LARGEST
 
 VERSION = 2
+_CREATE = "create one: reconcile plan -o FILE"
 # Encoded as lists, with fields in their order.
 _ROWS: dict[str, type[Drift | Finding]] = {"drifts": Drift, "findings": Finding}
 
@@ -58,33 +59,28 @@ def load(path: Path) -> Plan:
     try:
         document = read_json(path, LARGEST)
         if document["version"] != VERSION:
-            raise ReconcilerError(
-                f"{path}: plan version {document['version']}", fix="create a new plan: reconcile plan -o"
-            )
+            problem = f"{path}: plan version {document['version']}"
+            raise ReconcilerError(problem, fix="create a new plan: reconcile plan -o")
         return _decode(document)
     except FileNotFoundError as error:
-        raise ReconcilerError(f"no such plan file: {path}", fix="create one: reconcile plan -o FILE") from error
+        raise ReconcilerError(f"no such plan file: {path}", fix=_CREATE) from error
     except OSError as error:
-        raise ReconcilerError(f"{path}: {error.strerror}", fix="create one: reconcile plan -o FILE") from error
+        raise ReconcilerError(f"{path}: {error.strerror}", fix=_CREATE) from error
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as error:
-        raise ReconcilerError(
-            f"{path}: not a saved plan ({error})", fix="create one: reconcile plan -o FILE"
-        ) from error
+        raise ReconcilerError(f"{path}: not a saved plan ({error})", fix=_CREATE) from error
 
 
 def _decode(document: dict[str, Any]) -> Plan:
     fields_of = {
         **document,
-        "steps": [_restore_step(step) for step in document["steps"]],
+        "steps": [
+            {**step, "change": step, "explained": [_restore_input(item) for item in step["inputs"]]}
+            for step in document["steps"]
+        ],
         **{name: [_restore_row(row, of) for row in document[name]] for name, of in _ROWS.items()},
         "acceptances": [[item["file"], item, item["stands"]] for item in document["acceptances"]],
     }
     return read_document(fields_of, Plan)
-
-
-def _restore_step(step: dict[str, Any]) -> dict[str, Any]:
-    explained = [_restore_input(item) for item in step["inputs"]]
-    return {**step, "change": step, "explained": explained}
 
 
 def _restore_input(item: dict[str, Any]) -> dict[str, Any]:

@@ -69,8 +69,6 @@ def parse(words: Sequence[str]) -> Selector:
         if not equals:
             field, value = "cell", ",".join(f"{text},*{text}*" for text in map(join_parts, word.split(",")))
         if field not in FIELDS:
-            import difflib
-
             near = difflib.get_close_matches(field, FIELDS, 1)
             hint = f"did you mean {near[0]!r}?" if near else f"one of {', '.join(FIELDS)}"
             raise ReconcilerError(f"selector {word!r}: unknown field {field!r}", fix=hint)

@@ -1,4 +1,4 @@
-"""Packs a tree as a reproducible ``tar.gz``: sorted names; the same time, mode and owner for every file; no user
+"""Pack a tree as a reproducible ``tar.gz``: sorted names; the same time, mode and owner for every file; no user
 name."""
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from reconciler.tree.content import Content, LogRef
 EPOCH = 315532800
 MANIFEST = ".MANIFEST.json"
 FORMAT = 1
-_CHUNK = 1 << 20
 _LEVEL = 6
 
 
@@ -70,17 +69,13 @@ def pack(path: Path, files: Iterable[tuple[str, Content]], stored: Callable[[Log
             with tarfile.open(fileobj=inner, mode="w", format=tarfile.PAX_FORMAT) as tar:
                 folders: set[str] = set()
                 for name, content in sorted(files):
-                    _add_folders(tar, name, folders)
+                    for parent in reversed(PurePosixPath(name).parents[:-1]):
+                        if (text := parent.as_posix()) not in folders:
+                            folders.add(text)
+                            tar.addfile(_make_member(text, folder=True))
                     listed[name] = _add_file(tar, name, content, stored)
-    hashes = outer.hashes
-    return Packed(
-        path,
-        hashes["sha256"].hexdigest(),
-        hashes["sha1"].hexdigest(),
-        inner.hashes["sha256"].hexdigest(),
-        outer.size,
-        listed,
-    )
+    sha256, sha1 = (item.hexdigest() for item in outer.hashes.values())
+    return Packed(path, sha256, sha1, inner.hashes["sha256"].hexdigest(), outer.size, listed)
 
 
 def _make_member(name: str, *, folder: bool = False, size: int = 0) -> tarfile.TarInfo:
@@ -89,14 +84,6 @@ def _make_member(name: str, *, folder: bool = False, size: int = 0) -> tarfile.T
     info.mode = 0o755 if folder else 0o644
     info.size, info.mtime = size, EPOCH
     return info
-
-
-def _add_folders(tar: tarfile.TarFile, name: str, done: set[str]) -> None:
-    for parent in reversed(PurePosixPath(name).parents):
-        text = parent.as_posix()
-        if text != "." and text not in done:
-            done.add(text)
-            tar.addfile(_make_member(text, folder=True))
 
 
 def _add_file(tar: tarfile.TarFile, name: str, content: Content, stored: Callable[[LogRef], Path]) -> dict[str, Any]:
@@ -118,16 +105,9 @@ def encode_manifest(packed: Packed, about: Mapping[str, Any]) -> bytes:
     return (json.dumps(document, indent=1, sort_keys=True, ensure_ascii=True) + "\n").encode("ascii")
 
 
-def render_digest_line(digest: str, name: str) -> bytes:
-    """Return a line in the format of sha1sum and sha256sum."""
-    return f"{digest}  {name}\n".encode()
-
-
-def parse_digests(path: Path) -> dict[str, str]:
+def compute_digests(path: Path) -> dict[str, str]:
     """Return the sha1 and sha256 of a file."""
-    hashes = {"sha1": hashlib.sha1(usedforsecurity=False), "sha256": hashlib.sha256()}
     with path.open("rb") as stream:
-        while block := stream.read(_CHUNK):
-            for item in hashes.values():
-                item.update(block)
-    return {name: item.hexdigest() for name, item in hashes.items()}
+        sha1 = hashlib.file_digest(stream, lambda: hashlib.sha1(usedforsecurity=False))
+        stream.seek(0)
+        return {"sha1": sha1.hexdigest(), "sha256": hashlib.file_digest(stream, "sha256").hexdigest()}

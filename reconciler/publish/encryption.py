@@ -1,4 +1,4 @@
-"""Encrypts with a well-maintained tool as a child process. The password goes through a pipe, so that no argument,
+"""Encrypt with a well-maintained tool as a child process. The password goes through a pipe, so that no argument,
 environment variable or file contains it."""
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from datetime import date
 
 from msgspec import Struct
 
-from reconciler.diff.change import Chosen, Finding
+from reconciler.diff.change import Finding
 from reconciler.loadgen.log import DetailLog
 from reconciler.resource.conditions import CellStatus, ConditionStatus
 from reconciler.resource.decisions import Acceptance, AcceptanceStatus
@@ -82,19 +82,18 @@ def find_refused_records(
             if not known and IMPORTED not in record.marks:
                 found.add(Refusal(str(cell), f"{name} was made from an uncommitted spec", _COMMIT_SPEC))
             elif not known:
-                fix = "commit the spec"
-                found.add(Refusal(str(cell), f"{name} was imported for an uncommitted spec", fix))
+                found.add(Refusal(str(cell), f"{name} was imported for an uncommitted spec", "commit the spec"))
             paths = [f"{RECORDS}/{identity}.json"]
             paths += [f"{LOGS}/{a.sha256}" for a in record.artifacts if a.place == "logs"]
             if not all(committed(path) for path in paths):
-                found.add(Refusal(str(cell), f"the record or logs of {name} are not committed", _COMMIT))
+                fix = "commit them: reconcile --commit"
+                found.add(Refusal(str(cell), f"the record or logs of {name} are not committed", fix))
     return sorted(found)
 
 
 _COMMIT_SPEC = (
     "commit that version of the spec; if it is lost, commit the current one and run: reconcile --rerun cell=CELL"
 )
-_COMMIT = "commit them: reconcile --commit"
 
 
 def find_refused_acceptances(
@@ -168,7 +167,3 @@ def _find_host(url: str) -> str:
     rest = url.partition("://")[2] or (url if "@" in url.partition(":")[0] else "")
     host = rest.partition("/")[0].rpartition("@")[2].partition(":")[0].lower()
     return next((known for known in PUBLIC_HOSTS if host == known or host.endswith(f".{known}")), host)
-
-
-def collect_chosen_ids(chosen: Chosen) -> tuple[str, ...]:
-    return tuple(identity for identity in chosen.all if identity)

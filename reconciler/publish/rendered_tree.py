@@ -1,4 +1,4 @@
-"""Renders everything publishable to disk, with the note that identifies it later."""
+"""Render everything publishable to disk, with the note that identifies it later."""
 
 from __future__ import annotations
 
@@ -61,18 +61,13 @@ def assemble_content(
     return assembly.assemble(), ruleset
 
 
-def list_frozen_cells(rendered: Rendered, difference: Difference) -> tuple[Cell, ...]:
-    """Return the cells that were rendered and that are frozen."""
-    cells = (Cell.parse(name) for name in rendered.cells if name != SHARED)
-    return tuple(cell for cell in cells if find_freeze(cell, difference.frozen)) if difference.frozen else ()
-
-
 def publish(paths: RepositoryPaths, tree: Path, desired: Desired, difference: Difference) -> Mapping[str, str]:
     """Render and return {path: sha256}. The rendered files of frozen cells are kept unchanged."""
     before = read_rendered(paths)
     if not (before.is_of(paths, tree) and tree.is_dir()):
         before = Rendered()
-    kept = list_frozen_cells(before, difference)
+    cells_before = (Cell.parse(name) for name in (before.cells if difference.frozen else ()) if name != SHARED)
+    kept = tuple(cell for cell in cells_before if find_freeze(cell, difference.frozen))
     content, ruleset = assemble_content(paths, desired, difference, kept)
     chosen = {cell: records for cell, records in select_publishable(difference).items() if cell not in kept}
     names = set(map(str, kept))

@@ -1,4 +1,4 @@
-"""Writes a rendered tree to disk: only differing files are written, and only files rendered earlier are removed."""
+"""Write a rendered tree to disk: only differing files are written, and only files rendered earlier are removed."""
 
 from __future__ import annotations
 
@@ -57,13 +57,10 @@ def remove_rendered(tree: Path, paths: Iterable[str]) -> None:
     for path in sorted(paths, reverse=True):
         entry = _find_replaced(tree, path, folders) or tree / path
         remove(entry)
-        _remove_empty(tree, entry.parent)
-
-
-def _remove_empty(tree: Path, folder: Path) -> None:
-    while folder != tree and folder.is_dir() and not any(folder.iterdir()):
-        folder.rmdir()
-        folder = folder.parent
+        folder = entry.parent
+        while folder != tree and folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
+            folder = folder.parent
 
 
 def group_by_cell(files: Mapping[str, str], cells: Mapping[Cell, Cell]) -> dict[str, dict[str, str]]:
@@ -71,8 +68,7 @@ def group_by_cell(files: Mapping[str, str], cells: Mapping[Cell, Cell]) -> dict[
     owners = {(c.division, f"/{c.system}/{c.benchmark}/{c.scenario}/"): str(cell) for c, cell in cells.items()}
     found: dict[str, dict[str, str]] = {SHARED: {}}
     for path, sha256 in files.items():
-        division = path.split("/", 1)[0]
-        parts = path.split("/")
+        division, *_ = parts = path.split("/")
         names = (f"/{'/'.join(parts[i : i + 3])}/" for i in range(len(parts) - 3))
         owner = next((owners[division, name] for name in names if (division, name) in owners), SHARED)
         found.setdefault(owner, {})[path] = sha256

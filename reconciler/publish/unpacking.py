@@ -1,4 +1,4 @@
-"""Unpacks an archive, and verifies it against its manifest and digests. Nothing is written before every name in it has
+"""Unpack an archive, and verify it against its manifest and digests. Nothing is written before every name in it has
 been checked."""
 
 from __future__ import annotations
@@ -8,12 +8,11 @@ import shutil
 import tarfile
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from msgspec import Struct
 
 from reconciler.errors import ReconcilerError
-from reconciler.publish.archive import parse_digests
+from reconciler.publish.archive import compute_digests
 from reconciler.resource.kinds import DIVISIONS
 from reconciler.storage.archive_members import NO_ARCHIVE, BoundedMember, read_members
 from reconciler.storage.files import hash_file
@@ -59,10 +58,11 @@ def unpack(archive: Path, folder: Path, manifest: bytes | None) -> Unpacked:
     try:
         with _open(archive) as tar:
             members = _check_members(tar)
-            _require_room(folder, sum(member.size for member in members))
             files = [m.name for m in members if m.isfile()]
+            size = sum(m.size for m in members if m.isfile())
+            _require_room(folder, size)
             with convert_storage_errors(folder), make_folder(folder) as aside:
-                size = _extract(tar, members, aside)
+                _extract(tar, members, aside)
                 checked = _verify(aside, files, _parse_manifest(manifest)) if manifest is not None else ()
     except (*NO_ARCHIVE, OSError) as error:
         raise ReconcilerError(f"{archive.name} is not a readable archive: {error}", fix="fetch it again") from error
@@ -79,7 +79,7 @@ def _open(archive: Path) -> tarfile.TarFile:
 
 def verify_digests(path: Path) -> tuple[str, ...]:
     """Compare a file with its .sha256 and .sha1. Raises ReconcilerError if both are missing, or if one differs."""
-    own, checked = parse_digests(path), []
+    own, checked = compute_digests(path), []
     for name, digest in own.items():
         digest_file = path.with_name(f"{path.name}.{name}")
         if not digest_file.is_file():
@@ -91,10 +91,8 @@ def verify_digests(path: Path) -> tuple[str, ...]:
             )
         checked.append(f"{name} {digest}")
     if not checked:
-        raise ReconcilerError(
-            f"no {path.name}.sha256 or {path.name}.sha1 to verify it",
-            fix="fetch one, or unpack without --verify",
-        )
+        problem = f"no {path.name}.sha256 or {path.name}.sha1 to verify it"
+        raise ReconcilerError(problem, fix="fetch one, or unpack without --verify")
     return tuple(checked)
 
 
@@ -147,8 +145,7 @@ def _check_members(tar: tarfile.TarFile) -> list[tarfile.TarInfo]:
 _HOSTILE = "nothing was unpacked; check the archive's source: no submission has such a file"
 
 
-def _extract(tar: tarfile.TarFile, members: list[tarfile.TarInfo], folder: Path) -> int:
-    size = 0
+def _extract(tar: tarfile.TarFile, members: list[tarfile.TarInfo], folder: Path) -> None:
     for member in members:
         target = folder / member.name
         if member.isdir():
@@ -158,26 +155,23 @@ def _extract(tar: tarfile.TarFile, members: list[tarfile.TarInfo], folder: Path)
         source = tar.extractfile(member)
         assert source is not None
         with target.open("xb") as stream:
-            while block := source.read(1 << 20):
-                size += stream.write(block)
-    return size
+            shutil.copyfileobj(source, stream, 1 << 20)
 
 
-def _parse_manifest(manifest: bytes) -> Mapping[str, Any]:
+def _parse_manifest(manifest: bytes) -> Mapping[str, str]:
     try:
-        document = parse_json(manifest)
-        files = document["files"]
+        files = parse_json(manifest)["files"]
         return {str(name): str(entry["sha256"]) for name, entry in files.items()}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ReconcilerError(f"the manifest is not readable: {error}", fix="fetch it again") from error
 
 
-def _verify(folder: Path, files: list[str], listed: Mapping[str, Any]) -> tuple[str, ...]:
+def _verify(folder: Path, files: list[str], listed: Mapping[str, str]) -> tuple[str, ...]:
     wrong = [f"{name}: not in the manifest" for name in sorted(set(files) - set(listed))]
     wrong += [f"{name}: missing" for name in sorted(set(listed) - set(files))]
-    for name in sorted(set(files) & set(listed)):
-        if hash_file(folder / name) != listed[name]:
-            wrong.append(f"{name}: its bytes differ from the manifest")
+    shared = sorted(set(files) & set(listed))
+    differing = [name for name in shared if hash_file(folder / name) != listed[name]]
+    wrong += [f"{name}: its bytes differ from the manifest" for name in differing]
     if wrong:
         shown = "\n".join(f"  {line}" for line in wrong[:12])
         raise ReconcilerError(f"{len(wrong)} files differ from the manifest:\n{shown}", fix="fetch the archive again")

@@ -1,4 +1,4 @@
-"""Moves a cell to another division: edits the spec, and plans with the edit."""
+"""Move a cell to another division: edit the spec, and plan with the edit."""
 
 from __future__ import annotations
 

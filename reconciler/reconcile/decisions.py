@@ -1,4 +1,4 @@
-"""Accepts differing results, freezes cells, and reverts such decisions."""
+"""Accept differing results, freeze cells, and revert such decisions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loads the desired state from its cache if none of its sources has changed, or else compiles it.
+"""Load the desired state from its cache if none of its sources has changed, or else compile it.
 
 Only the cold path imports YAML, pydantic and the rounds, and only this module does so.
 """

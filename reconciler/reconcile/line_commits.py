@@ -1,4 +1,4 @@
-"""Finds the commits that last changed lines of a spec."""
+"""Find the commits that last changed lines of a spec."""
 
 from __future__ import annotations
 

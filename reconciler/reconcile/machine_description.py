@@ -1,4 +1,4 @@
-"""Reads a system's machines and writes the results into the spec."""
+"""Read a system's machines and write the results into the spec."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds models and datasets whose path was changed to a missing file, although records still supply their digests."""
+"""Find models and datasets whose path was changed to a missing file, although records still supply their digests."""
 
 from __future__ import annotations
 

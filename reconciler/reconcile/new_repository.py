@@ -1,4 +1,4 @@
-"""Creates a repository: its first spec, the documents that the spec names, and the folders that git keeps."""
+"""Create a repository: its first spec, the documents that the spec names, and the folders that git keeps."""
 
 from __future__ import annotations
 

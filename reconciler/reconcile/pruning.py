@@ -1,4 +1,4 @@
-"""Removes what no spec declares: finds it, checks for reasons against removal, and removes it."""
+"""Remove what no spec declares: find it, check for reasons against removal, and remove it."""
 
 from __future__ import annotations
 

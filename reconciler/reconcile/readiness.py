@@ -1,4 +1,4 @@
-"""Lists the prerequisites that real runs and the submission still need, and installs the round's LoadGen."""
+"""List the prerequisites that real runs and the submission still need, and install the round's LoadGen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks the rendered tree by the round's rules, with facts that only its repository has."""
+"""Check the rendered tree by the round's rules, with facts that only its repository has."""
 
 from __future__ import annotations
 

@@ -166,54 +166,41 @@ def run_pass(
         recorder = Recorder(paths, journal.report)
         open_files = (lock.descriptor,)
         worker = Worker(paths, options, journal.report, check, open_files, recorder, open_transport(paths))
-        return Pass(paths, options, planner, worker, recorder, journal).run(saved)
-
-
-class Pass(Struct):
-    """One pass: ``planner`` decides, ``worker`` acts, ``recorder`` stores, ``journal`` reports."""
-
-    paths: RepositoryPaths
-    options: Options
-    planner: Planner
-    worker: Worker
-    recorder: Recorder
-    journal: Journal
-
-    def run(self, saved: Plan | None) -> PassReport:
-        if self.options.commit:
-            self.recorder.require_git()
-        ignore_work(self.paths)
-        sweep_repository(self.paths)
-        self.recorder.end_killed_commits()
-        harvested = self.worker.harvest()
-        result = self.planner.look_at_machines(self.planner.look())
-        self.journal.begin(result)
+        if options.commit:
+            recorder.require_git()
+        ignore_work(paths)
+        sweep_repository(paths)
+        recorder.end_killed_commits()
+        harvested = worker.harvest()
+        result = planner.look_at_machines(planner.look())
+        journal.begin(result)
         if saved is not None:
             refuse_stale(saved, result.plan)
-        if self.options.sign:
-            self.recorder.prepare_signing(result)
-        self.worker.end_unasked(result)
+        if options.sign:
+            recorder.prepare_signing(result)
+        worker.end_unasked(result)
         sweep(result.tree)
         if result.damaged:
-            self.recorder.repair_records(result)
-            result = self.planner.look()  # steps that a restored record satisfies need not run again
-        if self.worker.take_up_refused(result):
-            result = self.planner.look()
-        with self.worker.services as services:
+            recorder.repair_records(result)
+            result = planner.look()  # steps that a restored record satisfies need not run again
+        if worker.take_up_refused(result):
+            result = planner.look()
+        with worker.services as services:
             for _ in range(_LOOKS):
-                did = self.worker.execute(result, saved)
-                if did or self.worker.left:
-                    result = self.planner.look_again()
-                if not did or self.worker.left:
+                did = worker.execute(result, saved)
+                if did or worker.left:
+                    result = planner.look_again()
+                if not did or worker.left:
                     break
-        rendered = self.worker.render(result)
+        rendered = worker.render(result)
         if rendered is not None:
-            result = self.planner.look_again()
-        tries = self.worker.tries
-        commit = self.recorder.commit(tries.outcomes) if self.options.commit else ""
-        waited = tries.waited + tries.probed + services.seconds + self.planner.waited
-        own = time.monotonic() - self.worker.began - tries.child_seconds - waited
-        report = PassReport(
+            result = planner.look_again()
+        tries = worker.tries
+        commit = recorder.commit(tries.outcomes) if options.commit else ""
+        waited = tries.waited + tries.probed + services.seconds + planner.waited
+        own = time.monotonic() - worker.began - tries.child_seconds - waited
+        journal.end(result, own, tries.child_seconds)
+        return PassReport(
             result,
             tuple(tries.outcomes),
             result.tree,
@@ -222,11 +209,9 @@ class Pass(Struct):
             harvested,
             commit,
             rendered or 0,
-            self.recorder.not_committed,
-            self.journal.id,
-            len(self.worker.list_left()),
+            recorder.not_committed,
+            journal.id,
+            len(worker.list_left()),
             tries.waited,
-            time.monotonic() - self.worker.began,
+            time.monotonic() - worker.began,
         )
-        self.journal.end(result, own, tries.child_seconds)
-        return report

@@ -292,7 +292,7 @@ class Worker(Struct, dict=True):
             under_way=self.under_way,
             tool=TOOL,
             spec=result.spec,
-            dirty=git.is_dirty(self.paths.root, list(result.spec)),
+            dirty=bool(git.list_dirty(self.paths.root, result.spec)),
             clock=lambda: self.wall + timedelta(seconds=time.monotonic() - self.began),
             keep_open=self.keep_open,
             check=self.check,

@@ -1,4 +1,4 @@
-"""Converts records to bytes and back; the file format and its upgrades.
+"""Convert records to bytes and back; the file format and its upgrades.
 
 The bytes are canonical (sorted keys, fixed indentation): the same outcome always has the same id, so that harvesting
 one attempt twice writes one record.

@@ -1,4 +1,4 @@
-"""Removes stored files that no record names, in the work tree or in any local branch or tag, and lost attempts, except
+"""Remove stored files that no record names, in the work tree or in any local branch or tag, and lost attempts, except
 those that a queue may still run."""
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from msgspec import Struct
 from reconciler.errors import RecordError
 from reconciler.record.codec import decode
 from reconciler.resource.kinds import Kind
-from reconciler.resource.records import Record
 from reconciler.storage.files import RepositoryPaths, TrialPaths, remove
 from reconciler.storage.json_files import parse_json
 from reconciler.storage.untrusted_files import LARGEST_RECORD, read_regular
@@ -28,16 +27,6 @@ class GcReport(Struct, frozen=True):
     attempts: int
     trials: int
     paths: tuple[str, ...]
-
-
-def list_named_objects(records: Iterable[bytes]) -> set[str]:
-    """Return the digests that records name. An unreadable record stops the collection, because it could name any
-    file."""
-    named: set[str] = set()
-    for data in records:
-        record: Record = decode(data, "a record")
-        named.update(artifact.sha256 for artifact in record.artifacts)
-    return named
 
 
 def collect(
@@ -57,13 +46,13 @@ def collect(
         here = [_read(path) for path in paths.records.glob("*/*.json")]
         here += [] if trials else [_read(path) for path in tried]
         here += [_read_record(path) for path in paths.audits.glob("*.json")]
-        named = list_named_objects([*here, *elsewhere])
+        # An unreadable record stops the collection, because it could name any file.
+        named = {item.sha256 for data in (*here, *elsewhere) for item in decode(data, "a record").artifacts}
     except RecordError as error:
         problem = f"nothing was removed: {error.message}"
         raise RecordError(problem, fix="run `reconcile` first: it repairs records") from error
-    unnamed = [
-        Path(e.path) for folder in _list_folders(paths.objects) for e in os.scandir(folder) if e.name not in named
-    ]
+    stored = sorted(folder for folder in paths.objects.glob("*") if folder.is_dir())
+    unnamed = [Path(e.path) for folder in stored for e in os.scandir(folder) if e.name not in named]
     size = sum(path.stat().st_size for path in unnamed)
     folders = [p for at in (paths.attempts, trial_paths.attempts) for p in sorted(at.glob("*"))]
     attempts = [p for p in folders if p not in spared and not (p / "result.json").exists()]
@@ -95,7 +84,3 @@ def _read_record(report: Path) -> bytes:
         return json.dumps(parse_json(_read(report))["record"]).encode()
     except (ValueError, KeyError, TypeError) as error:
         raise RecordError(f"{report}: not a readable report: {error}", fix="restore the file from git") from error
-
-
-def _list_folders(objects: Path) -> list[Path]:
-    return sorted(p for p in objects.glob("*") if p.is_dir())

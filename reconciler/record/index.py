@@ -1,4 +1,4 @@
-"""Loads all records of a repository as summaries. An index supplies those of files whose size and time are unchanged.
+"""Load all records of a repository as summaries. An index supplies those of files whose size and time are unchanged.
 
 Records never change, so a file that matches the index is not opened. An index that is missing, damaged or of another
 version is rebuilt.

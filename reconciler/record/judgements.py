@@ -1,4 +1,4 @@
-"""Judges the files that records keep by today's rules, and caches the judgements, which can always be derived again. So
+"""Judge the files that records keep by today's rules, and cache the judgements, which can always be derived again. So
 a newer version judges every run anew, without rerunning any."""
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from reconciler.resource.records import (
     LogFinding,
     Record,
     Recorded,
-    Summary,
 )
 from reconciler.storage.files import RepositoryPaths, hash_file, read_checked, write_cache
 from reconciler.storage.storage_errors import refuse_storage_error
@@ -64,7 +63,8 @@ def judge_records(
     back = {identity for identity, (item, stamp) in cache.waits.items() if _stamp(paths, item) != stamp}
     if cache.of == of and not back:
         return cache.found
-    wanted = [s for key in keys for s in recorded.by_key.get(key, ()) if _is_judged(s)]
+    wanted = [s for key in keys for s in recorded.by_key.get(key, ()) if s.ended is Ended.DONE]
+    wanted = [s for s in wanted if s.address.kind in _JUDGED]
     found = {s.id: cache.found[s.id] for s in wanted if s.id in cache.found and s.id not in back}
     waits = {identity: cache.waits[identity] for identity in found if identity in cache.waits}
     clean = {s.id for s in wanted if s.id in cache.clean}
@@ -99,10 +99,6 @@ def _read(path: Path) -> _Cache:
     except CodecError:
         return _Cache(JUDGED_BY)
     return found if found.by == JUDGED_BY else _Cache(JUDGED_BY)
-
-
-def _is_judged(summary: Summary) -> bool:
-    return summary.ended is Ended.DONE and summary.address.kind in _JUDGED
 
 
 def judge_record(paths: RepositoryPaths, identity: str, metrics: Metrics = None) -> Judgement:

@@ -1,4 +1,4 @@
-"""Signs records with the user's own key, and checks signatures, with the programs that git is configured with.
+"""Sign records with the user's own key, and check signatures, with the programs that git is configured with.
 
 A signature is a file next to its record, ``<record>.<digest>.sig``, over the record's bytes: two people who sign one
 record write two files, so their branches merge without conflict. An SSH signature has a separate namespace, so it never

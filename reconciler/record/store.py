@@ -55,16 +55,6 @@ def write_record(paths: RepositoryPaths, record: Record) -> str:
     return identity
 
 
-def restore(paths: RepositoryPaths, place: str, sha256: str) -> bool:
-    """Restore a missing or damaged file from its other copy here; return False if there is no good one."""
-    path = find_artifact(paths, place, sha256)
-    other = find_object(paths, sha256) if place == "logs" else paths.logs / sha256
-    if not other.is_file() or hash_file(other) != sha256:
-        return False
-    copy(other, path)
-    return True
-
-
 def discard(paths: RepositoryPaths, place: str, sha256: str) -> None:
     """Move a damaged file out of the way. It is kept for inspection and never used."""
     path = find_artifact(paths, place, sha256)
@@ -112,16 +102,19 @@ def repair_artifact(paths: RepositoryPaths, place: str, sha256: str, head_file: 
     ``copies``: returns further files that should have these bytes, from the rendered tree.
     """
     discard(paths, place, sha256)
-    if restore(paths, place, sha256):
-        return True
-    if place != "logs":
-        return True  # nothing needs it until an action reads it, and then it is remade
+    path, other = find_artifact(paths, place, sha256), find_artifact(paths, "objects", sha256)
+    other = other if place == "logs" else paths.logs / sha256
+
+    def restore(sources: Iterable[Path]) -> bool:
+        good = next((source for source in sources if source.is_file() and hash_file(source) == sha256), None)
+        if good is not None:
+            copy(good, path)
+        return good is not None
+
+    if restore([other]) or place != "logs":
+        return True  # nothing needs an object until an action reads it, and then it is remade
     committed = head_file(f"{LOGS}/{sha256}")
     if committed is not None and hash_bytes(committed) == sha256:
-        replace(find_artifact(paths, place, sha256), committed)
+        replace(path, committed)
         return True
-    for path in copies(sha256):
-        if path.is_file() and hash_file(path) == sha256:
-            copy(path, find_artifact(paths, place, sha256))
-            return True
-    return False
+    return restore(copies(sha256))

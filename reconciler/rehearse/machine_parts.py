@@ -36,6 +36,7 @@ _SAMPLES = 32
 _QUERIES = 256
 _SAID = 4000  # final characters of a failing step's output
 _OFFLINE, _LANGUAGE, _IMAGES = "Offline", "llama3.1-8b", "resnet50"
+_TENSORRT: Mapping[str, New] = {"engine.backend": "tensorrt", "engine.precision": "fp16"}
 _SHOWN = ("cell", "ready", "metric", "accuracy", "validity", "efficiency", "marks")
 # Machine facts from packages other than the backends' own versions.
 _NAMED = re.compile(
@@ -132,10 +133,6 @@ def _measure(root: Path, name: str, edits: Mapping[str, New], system: Mapping[st
     return _run(root)
 
 
-def _try_tensorrt(_: Given, root: Path) -> dict[str, Any]:
-    return _measure(root, _IMAGES, {"engine.backend": "tensorrt", "engine.precision": "fp16"}, {})
-
-
 def _try_tensorrt_llm(_: Given, root: Path) -> dict[str, Any]:
     root.mkdir(parents=True, exist_ok=True)
     options = root / "trtllm.yaml"
@@ -160,22 +157,18 @@ def _try_container(given: Given, root: Path) -> dict[str, Any]:
         raise FailedError("files written by a container belong to another user", ended.error)
     sleeping = build_launch(launcher, ("sleep", "600"), {}, f"prove-{os.getpid()}-asleep", ())
     asked = ask(sleeping.command, _SHORT / 6)
-    if asked.status != _LATE:
+    if asked.status != 124:  # ``ask``: not ended in time
         raise FailedError(f"a sleeping container ended with {asked.status}", asked.error)
     if (gone := ask(sleeping.ending, _SHORT)).status:
         raise FailedError(f"a container cannot be stopped: {' '.join(sleeping.ending)}", gone.error)
     return {"image": ended.out.decode(errors="replace").splitlines()}
 
 
-_LATE = 124  # exit status of ``ask``: not ended in time
-
-
 def _try_mig(given: Given, root: Path) -> dict[str, Any]:
     """Run on slices of a GPU, which are removed again whatever the outcome of the run."""
     slices = {"profile": given.profile or _list_profiles()[0], "count": 1}
-    edits: dict[str, New] = {"engine.backend": "tensorrt", "engine.precision": "fp16"}
-    if _find_missing_packages(_IMAGES, "tensorrt"):
-        edits = {"engine.backend": "onnxruntime-cuda"}
+    lacks_tensorrt = _find_missing_packages(_IMAGES, "tensorrt")
+    edits: Mapping[str, New] = {"engine.backend": "onnxruntime-cuda"} if lacks_tensorrt else _TENSORRT
     _prepare(root, _IMAGES, edits, {"hardware.mig": slices})
     try:
         made = _reconcile(root, "mig", "create", SYSTEM, "--run")["slices"]
@@ -205,20 +198,17 @@ def _find_missing_container(given: Given) -> str:
     return "" if is_pinned(given.image) else "pass a local image: --image NAME@sha256:…"
 
 
-def _find_missing_gpu(*needed: str) -> str:
-    return "no NVIDIA GPU found" if not list_accelerators() else _find_missing_packages(_IMAGES, *needed)
+def _find_missing_gpu() -> str:
+    return "" if list_accelerators() else "no NVIDIA GPU found"
 
 
 def _find_missing_llm(_: Given) -> str:
-    if not list_accelerators():
-        return "no NVIDIA GPU found"
-    return "" if shutil.which("trtllm-serve") else "trtllm-serve is not on PATH"
+    return _find_missing_gpu() or ("" if shutil.which("trtllm-serve") else "trtllm-serve is not on PATH")
 
 
 def _find_missing_slices(_: Given) -> str:
-    if not list_accelerators():
-        return "no NVIDIA GPU found"
-    return "" if _list_profiles() else "no GPU here supports MIG (`nvidia-smi mig -lgip` lists nothing)"
+    unsupported = "no GPU here supports MIG (`nvidia-smi mig -lgip` lists nothing)"
+    return _find_missing_gpu() or ("" if _list_profiles() else unsupported)
 
 
 def _find_missing_meter(given: Given) -> str:
@@ -234,8 +224,8 @@ PARTS: Mapping[str, MachinePart] = {
     ),
     "tensorrt": MachinePart(
         "build an fp16 engine of generated weights, a short run with it, and its accuracy",
-        lambda _: _find_missing_gpu("tensorrt"),
-        _try_tensorrt,
+        lambda _: _find_missing_gpu() or _find_missing_packages(_IMAGES, "tensorrt"),
+        lambda _, root: _measure(root, _IMAGES, _TENSORRT, {}),
     ),
     "tensorrt-llm": MachinePart(
         "start trtllm-serve with a generated model, probe it, and run briefly against it",

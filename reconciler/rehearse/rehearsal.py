@@ -13,11 +13,7 @@ from harness.contract import BENCHMARKS
 from reconciler.errors import ReconcilerError
 from reconciler.observed.installed_backends import find_backend_version, find_missing_libraries, list_installed
 from reconciler.publish.preconditions import Refusal
-from reconciler.reconcile.new_repository import (
-    explain_unwritable,
-    propose_this_machine,
-    write_repository,
-)
+from reconciler.reconcile.new_repository import explain_unwritable, propose_this_machine, write_repository
 from reconciler.rehearse.rehearsal_spec import (
     CALIBRATION,
     CALIBRATION_TEXT,
@@ -43,15 +39,10 @@ from reconciler.tree.findings import TreeReport
 
 # A rehearsal has neither the round's durations and sample counts, nor answers as long as the real model's.
 SHORT = frozenset(
-    {
-        "run.duration",
-        "run.samples",
-        "run.samples-per-query",
-        "run.early-stopping",
-        "accuracy.samples",
-        "accuracy.extra-samples",
-        "accuracy.lengths",
-    }
+    (
+        *("run.duration", "run.samples", "run.samples-per-query", "run.early-stopping"),
+        *("accuracy.samples", "accuracy.extra-samples", "accuracy.lengths"),
+    )
 )
 
 
@@ -73,9 +64,6 @@ def judge_rehearsal(report: TreeReport, refusals: Iterable[Refusal], *, earlier:
     return RehearsalCheck(dict(sorted(short.items())), structs.replace(report, findings=others), marked)
 
 
-_NAME = "rehearsal"
-
-
 class ChosenBenchmarks(Struct, frozen=True):
     """``left_out``: benchmarks whose packages are missing, with the packages; ``fix``: how to install them."""
 
@@ -90,13 +78,15 @@ def choose_benchmarks(words: Sequence[str]) -> ChosenBenchmarks:
 
     Raises ReconcilerError if packages are missing for a named one, or for all of them.
     """
-    facts = [
-        found for code, found in load_benchmark_facts().items() if code in BENCHMARKS and BENCHMARKS[code].rehearsed
-    ]
+    known = load_benchmark_facts()
+    facts = [known[code] for code in known if code in BENCHMARKS and BENCHMARKS[code].rehearsed]
     named = [find_rehearsed(name, facts) for word in words for name in word.split(",") if name]
     asked = [item.facts for item in named] or facts
-    missing = _find_all_missing(asked, list_installed())
-    absent, fix = _show_missing(asked, missing), _install(missing) if missing else ""
+    installed = list_installed()
+    missing = {item.code: needed for item in asked if (needed := _find_missing(item, installed))}
+    names = {item.code: next(iter(item.names)) for item in asked}
+    absent = ", ".join(f"{names[code]} ({join_listing(needed)})" for code, needed in missing.items())
+    fix = _install(missing) if missing else ""
     if named:
         if missing:
             raise ReconcilerError(f"packages are missing for the rehearsal: {absent}", fix=fix)
@@ -105,16 +95,6 @@ def choose_benchmarks(words: Sequence[str]) -> ChosenBenchmarks:
         raise ReconcilerError(f"no benchmark can be rehearsed here; missing: {absent}", fix=fix)
     ready = (find_rehearsed(next(iter(item.names)), facts) for item in facts if item.code not in missing)
     return ChosenBenchmarks(tuple({item.entry: item for item in ready}.values()), absent, fix)
-
-
-def _find_all_missing(facts: Iterable[BenchmarkFacts], installed: Mapping[str, str]) -> dict[str, list[str]]:
-    """Map each benchmark's code name to its missing packages. Benchmarks without missing packages are left out."""
-    return {item.code: needed for item in facts if (needed := _find_missing(item, installed))}
-
-
-def _show_missing(facts: Iterable[BenchmarkFacts], missing: Mapping[str, Sequence[str]]) -> str:
-    names = {item.code: next(iter(item.names)) for item in facts}
-    return ", ".join(f"{names[code]} ({join_listing(needed)})" for code, needed in missing.items())
 
 
 def _install(missing: Mapping[str, Sequence[str]]) -> str:
@@ -195,10 +175,10 @@ def prepare_rehearsal(
 
 def _write(root: Path, spec: str) -> None:
     git.initialise(root, own=True)
-    paths = (*write_repository(root, _NAME, spec), CALIBRATION)
+    paths = (*write_repository(root, "rehearsal", spec), CALIBRATION)
     replace(root / CALIBRATION, CALIBRATION_TEXT.encode())
     ignored = root / FOLDER / ".gitignore"
     if not ignored.exists():
         replace(ignored, b"*\n")
-    if git.is_dirty(root, paths):
+    if git.list_dirty(root, paths):
         git.commit(root, paths, "Declare the rehearsal")

@@ -10,6 +10,7 @@ import json
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -139,6 +140,9 @@ def render_rehearsal_spec(
     cells: dict[str, dict[str, list[str]]] = {}
     categories = {item.entry: choose_category(ruleset, item.official, category) for item in benchmarks}
     systems = _name_systems(sorted(set(categories.values()), key=lambda name: (name != category, name)))
+    machines: list[str] = []
+    for own, name in systems.items():
+        machines += _render_system(name, own, machine, [each for each in benchmarks if categories[each.entry] == own])
     for item in benchmarks:
         made = generated[item.facts.code]
         rules = ruleset.find_rules(OPEN, item.official)
@@ -147,6 +151,11 @@ def render_rehearsal_spec(
         entered = cells.setdefault(choose_division(ruleset, item, division), {})
         own = categories[item.entry]
         entered.setdefault(systems[own], []).extend(_render_cells(item, ruleset, own))
+    divisions: list[str] = []
+    for name, entered in cells.items():
+        divisions.append(f"    {name}:")
+        for system, lines in entered.items():
+            divisions += [f"      {system}:", *lines]
     return "\n".join(
         [
             MODELINE,
@@ -160,17 +169,11 @@ def render_rehearsal_spec(
             *([f"  documents: {{calibration: {CALIBRATION}}}"] if "closed" in cells else []),
             "  rehearsal: true  # every record says so for ever, and none of it can be packed",
             "  systems:",
-            *(
-                line
-                for category, name in systems.items()
-                for line in _render_system(
-                    name, category, machine, [item for item in benchmarks if categories[item.entry] == category]
-                )
-            ),
+            *machines,
             "  benchmarks:",
             *blocks,
             "  divisions:",
-            *(line for name, entered in cells.items() for line in (f"    {name}:", *_render_entered(entered))),
+            *divisions,
             "",
         ]
     )
@@ -197,18 +200,6 @@ def _render_system(name: str, category: str, machine: Proposal, entered: Sequenc
     yield from (f"        {line}" for line in render_description(described))
 
 
-def _render_entered(entered: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    for system, lines in entered.items():
-        yield f"      {system}:"
-        yield from lines
-
-
-def _describe_tests(item: Rehearsed, made: Generated, tests: Sequence[str]) -> dict[str, Any]:
-    own = {name: said for name, said in item.rehearsal.tests.items() if name in tests}
-    asked = own if item.rehearsal.tests else {name: {} for name in tests}
-    return {name: {"attempts": _ATTEMPTS, **_fill(said, made.data)} for name, said in asked.items()}
-
-
 def _fill(said: Any, data: str) -> Any:
     """Insert the path of the generated data, and the interpreter that has this project."""
     if isinstance(said, Mapping):
@@ -222,7 +213,9 @@ def _render_benchmark(item: Rehearsed, made: Generated, tests: Sequence[str]) ->
     yield f"    {item.entry}:"
     yield f"      dataset: {{path: {render_value(made.data)}}}"
     yield f"      model: {{path: {render_value(made.model)}}}"
-    if asked := _describe_tests(item, made, tests):
+    own = item.rehearsal.tests
+    said = {name: settings for name, settings in own.items() if name in tests} if own else {name: {} for name in tests}
+    if asked := {name: {"attempts": _ATTEMPTS, **_fill(settings, made.data)} for name, settings in said.items()}:
         yield f"      compliance: {_render_flow(asked)}"
     for name, value in item.rehearsal.benchmark.items():
         yield f"      {name}: {_render_flow(_fill(value, made.data))}"
@@ -269,7 +262,9 @@ def generate(root: Path, facts: BenchmarkFacts, *, size: Size, seed: int, sample
     count = samples or facts.rehearsal.samples
     asked = {"benchmark": facts.code, "count": count, "seed": seed, "size": size}
     folder = root / FOLDER / facts.code
-    found = _read_mark(folder / _MARK) == asked
+    found = False
+    with suppress(OSError, ValueError):
+        found = read_json(folder / _MARK) == asked
     if not found:
         request = RehearseRequest(
             benchmark=Benchmark(name=facts.code),
@@ -305,10 +300,3 @@ def _run(request: RehearseRequest, folder: Path, facts: BenchmarkFacts, moved: M
         raise ReconcilerError(f"the rehearsal of {next(iter(facts.names))} cannot be generated: {problem}", fix=fix)
     shutil.rmtree(work)
     Path(request.counter).unlink(missing_ok=True)
-
-
-def _read_mark(path: Path) -> Any:
-    try:
-        return read_json(path)
-    except (OSError, ValueError):
-        return None

@@ -120,21 +120,11 @@ def render_file_row(file: ShownFile, paint: Paint) -> tuple[str, ...]:
 
 
 def render_showing_part(showing: Showing) -> dict[str, Any]:
-    return {
-        "cell": str(showing.cell),
-        "settings": {
-            name: {
-                **_render_value(name, value),
-                **(
-                    {"overrides": [_render_value(name, each) for each in over]}
-                    if (over := showing.overridden.get(name))
-                    else {}
-                ),
-            }
-            for name, value in showing.settings.items()
-        },
-        "resources": convert_plain_value(showing.resources),
-    }
+    settings = {name: _render_value(name, value) for name, value in showing.settings.items()}
+    for name, over in showing.overridden.items():
+        if over and name in settings:
+            settings[name]["overrides"] = [_render_value(name, each) for each in over]
+    return {"cell": str(showing.cell), "settings": settings, "resources": convert_plain_value(showing.resources)}
 
 
 def _render_value(name: str, value: Value) -> dict[str, Any]:

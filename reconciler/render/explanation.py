@@ -101,9 +101,8 @@ def render_explanation_text(explanation: Explanation, commits: Mapping[Origin, s
     lines += map(str, explanation.moved_sources)
     lines += [f"{paint('note', Tone.DOUBT)} {note}" for note in explanation.notes]
     if explanation.in_sync:
-        lines += [
-            f"In sync: {show_count(len(explanation.parts), 'resource')}, nothing to do. Inputs that were compared:"
-        ]
+        count = show_count(len(explanation.parts), "resource")
+        lines.append(f"In sync: {count}, nothing to do. Inputs that were compared:")
         for part in explanation.parts:
             lines += _render_matched(part, paint)
         return "\n".join(lines)
@@ -128,13 +127,12 @@ def render_explanation_text(explanation: Explanation, commits: Mapping[Origin, s
     lines += [f"{join_listing(labels)}: {why}" for why, labels in unmade.items()]
     kept = [part for part in explanation.parts if part.step is None and not part.unmade]
     if kept:
-        lines.append(f"In sync: {', '.join(_describe_kept(part) for part in kept)}")
+        shown = []
+        for part in kept:
+            how = "accepted" if part.accepted else f"{show_count(len(part.inputs), 'input')} equal"
+            shown.append(f"{part.resource.address.label} ({how})")
+        lines.append(f"In sync: {', '.join(shown)}")
     return "\n".join(lines)
-
-
-def _describe_kept(part: Reasoned) -> str:
-    how = "accepted" if part.accepted else f"{show_count(len(part.inputs), 'input')} equal"
-    return f"{part.resource.address.label} ({how})"
 
 
 def _render_cause(part: Reasoned, commits: Mapping[Origin, str], paint: Paint) -> list[str]:
@@ -192,23 +190,24 @@ def _render_part(part: Reasoned, commits: Mapping[Origin, str]) -> dict[str, Any
         "because": [str(address) for address in step.because] if step else [],
         "blocked": (step.blocked or None) if step else None,
         "unmade": part.unmade or None,
-        "changed": list(_render_changes(step.explained, commits)) if step else [],
-        "inputs": [
-            {"name": i.name, "value": convert_setting(i.name, i.value), "origin": str(i.origin)} for i in part.inputs
-        ],
+        "changed": [_render_change(change, commits) for change in step.explained] if step else [],
+        "inputs": render_inputs_part(part.inputs),
     }
 
 
-def _render_changes(changes: Iterable[InputChange], commits: Mapping[Origin, str]) -> Iterable[dict[str, Any]]:
-    for change in changes:
-        yield {
-            "name": change.name,
-            "before": convert_setting(change.name, change.before),
-            "after": convert_setting(change.name, change.after),
-            "origin": str(change.origin),
-            "before_origin": change.before_origin or None,
-            "commit": commits.get(change.origin),
-        }
+def render_inputs_part(inputs: Iterable[Input]) -> list[dict[str, Any]]:
+    return [{"name": i.name, "value": convert_setting(i.name, i.value), "origin": str(i.origin)} for i in inputs]
+
+
+def _render_change(change: InputChange, commits: Mapping[Origin, str]) -> dict[str, Any]:
+    return {
+        "name": change.name,
+        "before": convert_setting(change.name, change.before),
+        "after": convert_setting(change.name, change.after),
+        "origin": str(change.origin),
+        "before_origin": change.before_origin or None,
+        "commit": commits.get(change.origin),
+    }
 
 
 # From the submission down to the model: the inputs of each step, the commit that recorded it, and the spec line behind
@@ -249,21 +248,17 @@ class Link(Struct, frozen=True):
 def render_chain_text(links: Iterable[Link], paint: Paint = show_plain) -> list[str]:
     lines = ["Down the chain:"]
     for link in links:
-        rendered = (
-            "rendered from the records below"
-            if link.address.kind in (Kind.RESULT, Kind.SUBMISSION)
-            else "no record yet"
-        )
-        parts = [f"record {link.record}" if link.record else rendered]
+        is_rendered = link.address.kind in (Kind.RESULT, Kind.SUBMISSION)
+        missing = "rendered from the records below" if is_rendered else "no record yet"
+        parts = [f"record {link.record}" if link.record else missing]
         parts += [render_metric_text(link.metric)] if link.metric else []
         parts += [f"committed in {link.brought}" if link.brought else "not committed yet"] if link.record else []
         parts += [paint(f"due: {word_reason(link.due)}", Tone.DOUBT)] if link.due else []
         lines.append(f"  {link.address.label}: {', '.join(parts)}")
         if link.line is not None:
             name = name_setting(link.line.name, link.address.kind)
-            lines.append(
-                f"      {link.line.origin}  {name} {shorten_value(show_value(link.line.name, link.line.value))}"
-            )
+            value = shorten_value(show_value(link.line.name, link.line.value))
+            lines.append(f"      {link.line.origin}  {name} {value}")
             lines.append(f"          {link.changed or 'not committed yet'}")
     return lines
 

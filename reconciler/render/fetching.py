@@ -44,13 +44,9 @@ def render_fetch_text(report: FetchReport, paint: Paint = show_plain) -> str:
 
 def _render_row(item: FetchResult) -> tuple[str, ...]:
     file = item.due.file
-    return item.due.benchmark, file.path, show_size(file.size), _describe_fate(item), file.licence
-
-
-def _describe_fate(item: FetchResult) -> str:
-    if item.fate is FetchStatus.HERE and not item.sha256 and not item.due.file.is_pattern:
-        return "here, unproved"
-    return str(item.fate)
+    unproved = item.fate is FetchStatus.HERE and not item.sha256 and not file.is_pattern
+    fate = "here, unproved" if unproved else str(item.fate)
+    return item.due.benchmark, file.path, show_size(file.size), fate, file.licence
 
 
 def _summarise_fetch(report: FetchReport) -> str:

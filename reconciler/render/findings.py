@@ -6,12 +6,12 @@ import csv
 import io
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
 from reconciler.check.causes import CauseGroup, find_cause, group_by_cause, rank_cause
-from reconciler.render.colour import Paint, Tone, show_plain
+from reconciler.render.colour import Paint, Tone
 from reconciler.resource.quantities import show_count
 from reconciler.resource.rules import Severity
 from reconciler.storage.escaping import escape_line, escape_markdown, quote_code
@@ -23,7 +23,7 @@ _CELLS = 4  # cells of one submitter listed per cause
 TONES = {Severity.ERROR: Tone.BAD, Severity.WARNING: Tone.DOUBT, Severity.NOTE: Tone.FAINT}
 
 
-def render_causes_text(report: TreeReport, *, limit: int | None = _CELLS, paint: Paint = show_plain) -> list[str]:
+def render_causes_text(report: TreeReport, limit: int | None, paint: Paint) -> list[str]:
     """Render a heading per cause, worst first; below it each submitter with its cells and one finding as evidence."""
     groups = group_by_cause(report.findings, report.facts)
     by_cause = (list(members) for _, members in groupby(groups, key=lambda group: (group.cause.id, group.severity)))
@@ -56,7 +56,7 @@ def _render_submitter(group: CauseGroup, limit: int | None) -> list[str]:
     return lines
 
 
-def render_gaps_text(gaps: Sequence[Gap], paint: Paint = show_plain) -> list[str]:
+def render_gaps_text(gaps: Sequence[Gap], paint: Paint) -> list[str]:
     """Render the number of results that could not be compared, per reason, since the absence of findings for them means
     nothing."""
     if not gaps:
@@ -118,16 +118,15 @@ _ORDERS: dict[str, Callable[[TreeFinding], Any]] = {
 ORDERS = tuple(_ORDERS)
 
 
-def sort_findings(findings: Sequence[TreeFinding], by: str = "submitter") -> list[TreeFinding]:
+def sort_findings(findings: Sequence[TreeFinding], by: str) -> list[TreeFinding]:
     """Sort by one of ORDERS; equal findings stay in the order in which they were found."""
     return sorted(findings, key=_ORDERS[by])
 
 
-def render_verified_text(report: TreeReport, *, by: str, every: bool = False, paint: Paint = show_plain) -> str:
+def render_verified_text(report: TreeReport, *, by: str, every: bool, paint: Paint) -> str:
     """Render causes first, then what could not be compared. ``every``: all cells of each cause, and all findings
     below."""
-    lines = render_causes_text(report, limit=None, paint=paint) if every else render_causes_text(report, paint=paint)
-    lines += render_gaps_text(report.gaps, paint)
+    lines = [*render_causes_text(report, None if every else _CELLS, paint), *render_gaps_text(report.gaps, paint)]
     if every and report.findings:
         lines += ["", render_findings_text(report, by=by, limit=None, paint=paint)]
     else:
@@ -136,16 +135,13 @@ def render_verified_text(report: TreeReport, *, by: str, every: bool = False, pa
     return "\n".join(lines)
 
 
-def render_findings_text(
-    report: TreeReport,
-    *,
-    by: str = "submitter",
-    limit: int | None = LIMIT,
-    paint: Paint = show_plain,
-) -> str:
+def render_findings_text(report: TreeReport, *, by: str, limit: int | None, paint: Paint) -> str:
     """Render a heading per group, each finding with its place, and the counts. ``limit``: findings shown per group."""
     lines: list[str] = []
-    for heading, group in _group_findings(sort_findings(report.findings, by), by):
+    groups: dict[str, list[TreeFinding]] = {}
+    for finding in sort_findings(report.findings, by):
+        groups.setdefault(_choose_heading(finding, by), []).append(finding)
+    for heading, group in groups.items():
         lines.append(paint(f"{heading}: {_show_counts(group)}", Tone.HEADING))
         for finding in group[:limit]:
             lines += _render_finding(finding, paint)
@@ -154,13 +150,6 @@ def render_findings_text(
     for run in report.official:
         lines += _render_official(run, paint)
     return "\n".join([*lines, summarise_findings(report, paint)])
-
-
-def _group_findings(findings: Sequence[TreeFinding], by: str) -> Iterator[tuple[str, list[TreeFinding]]]:
-    groups: dict[str, list[TreeFinding]] = {}
-    for finding in findings:
-        groups.setdefault(_choose_heading(finding, by), []).append(finding)
-    yield from groups.items()
 
 
 def _choose_heading(finding: TreeFinding, by: str) -> str:
@@ -198,7 +187,7 @@ def _render_official(run: OfficialRun, paint: Paint) -> list[str]:
     return lines
 
 
-def summarise_findings(report: TreeReport, paint: Paint = show_plain) -> str:
+def summarise_findings(report: TreeReport, paint: Paint) -> str:
     what = f"{show_count(len(report.facts), 'result')} of {' and '.join(report.rounds) or 'no round'}"
     blind = {(gap.submitter, gap.cell) for gap in report.gaps if gap.blind}
     if blind:
@@ -216,9 +205,8 @@ def _show_counts(findings: Sequence[TreeFinding]) -> str:
 
 def render_findings_part(report: TreeReport, by: str = "submitter") -> dict[str, Any]:
     """Return every result considered, including clean ones, and every finding, for ``render_document``."""
-    found = Counter(
-        (member.submitter, member.cell) for finding in report.findings for member in finding.members or (finding,)
-    )
+    members = (member for finding in report.findings for member in finding.members or (finding,))
+    found = Counter((member.submitter, member.cell) for member in members)
     return {
         "root": report.root,
         "rounds": report.rounds,
@@ -283,7 +271,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff2
 _LONGEST_NAME = 100  # characters of a file name; file systems allow 255 bytes with the suffix
 
 
-def render_findings_csv(report: TreeReport, by: str = "submitter") -> str:
+def render_findings_csv(report: TreeReport, by: str) -> str:
     """Render a row per finding, grouped by cause, worst first; ``by`` orders them within their cause. Text from a tree
     never becomes a spreadsheet formula."""
     stream = io.StringIO()

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 from markupsafe import Markup
-from msgspec import Struct
 
 from reconciler.check.causes import CauseGroup, group_by_cause
 from reconciler.render.findings import SEVERITIES, render_finding_part, sort_findings
@@ -31,6 +30,9 @@ def render_findings_page(report: TreeReport, title: str) -> str:
     """Render a complete page in UTF-8. All text from a tree is escaped."""
     style = (read_static("page.css") + read_static("report.css")).decode()
     groups = group_by_cause(report.findings, report.facts)
+    by_submitter: dict[str, list[dict[str, Any]]] = {}
+    for finding in sort_findings(report.findings, _ORDER):
+        by_submitter.setdefault(finding.submitter or "the tree", []).append(_render_row(finding))
     page = (
         make_environment()
         .get_template("report.html")
@@ -42,7 +44,7 @@ def render_findings_page(report: TreeReport, title: str) -> str:
             tiles=_list_tiles(report),
             severities=[severity.value for severity in SEVERITIES],
             groups=[_render_group(group) for group in groups],
-            submitters=list(_group_by_submitter(report)),
+            submitters=sorted(by_submitter.items(), key=lambda item: item[0].lower()),
             gaps=Counter(gap.reason for gap in report.gaps).most_common(),
             plots=[(name, Markup(plot)) for name, plot in _draw_plots(report) if plot],  # noqa: S704 (escapes by itself)
         )
@@ -61,14 +63,6 @@ def _render_group(group: CauseGroup) -> dict[str, Any]:
         "settled_by": group.cause.settled_by,
         "findings": [_render_row(finding) for finding in sort_findings(group.findings, _ORDER)],
     }
-
-
-def _group_by_submitter(report: TreeReport) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    groups: dict[str, list[dict[str, Any]]] = {}
-    for finding in sort_findings(report.findings, _ORDER):
-        groups.setdefault(finding.submitter or "the tree", []).append(_render_row(finding))
-    for name in sorted(groups, key=str.lower):
-        yield name, groups[name]
 
 
 def _render_row(finding: TreeFinding) -> dict[str, Any]:
@@ -111,9 +105,8 @@ def _draw_plots(report: TreeReport) -> list[tuple[str, str]]:
     plots.append(("Target in user.conf against the log", draw_scatter(points, "targets", *axes)))
     if off:
         counts = Counter(bisect_right(_EDGES[1:-1], ratio) for ratio in off)
-        rows = [f"{low:g} to {high:g}" for low, high in pairwise(_EDGES)]
-        parts = [[("plain", counts[number])] for number in range(len(rows))]
-        bars = draw_bars(Bars(rows, parts), "target in user.conf / target in the log, where they differ")
+        rows = {f"{low:g} to {high:g}": [("plain", counts[n])] for n, (low, high) in enumerate(pairwise(_EDGES))}
+        bars = draw_bars(rows, "target in user.conf / target in the log, where they differ")
         plots.append(("How far user.conf is off: its target / that in the log", bars))
     return plots
 
@@ -127,27 +120,21 @@ def _draw_counts(found: Iterable[tuple[str, Severity]], title: str) -> str:
     counted = Counter(found)
     totals = Counter({name: sum(counted[name, s] for s in SEVERITIES) for name, _ in counted})
     names = sorted(totals, key=lambda name: (-totals[name], name))[:_MOST]
-    parts = [[(severity.value, counted[name, severity]) for severity in SEVERITIES] for name in names]
-    return draw_bars(Bars(names, parts), title) if names else ""
+    rows = {name: [(severity.value, counted[name, severity]) for severity in SEVERITIES] for name in names}
+    return draw_bars(rows, title) if names else ""
 
 
 WIDTH = 720
 
 
-class Bars(Struct, frozen=True):
-    """``parts``: for each row, the lengths of its parts by the class that defines their colour."""
-
-    rows: Sequence[str]
-    parts: Sequence[Sequence[tuple[str, int]]]
-
-
-def draw_bars(plot: Bars, title: str) -> str:
-    """Draw horizontal bars of counts, a row per name, with the total at the end."""
+def draw_bars(rows: Mapping[str, Sequence[tuple[str, int]]], title: str) -> str:
+    """Draw horizontal bars of counts, a row per name, with the total at the end. A row has the lengths of its parts by
+    the class that defines their colour."""
     left, height = 190, 22
-    longest = max((sum(n for _, n in row) for row in plot.parts), default=0) or 1
+    longest = max((sum(n for _, n in row) for row in rows.values()), default=0) or 1
     scale = (WIDTH - left - 60) / longest
     body = []
-    for index, (name, row) in enumerate(zip(plot.rows, plot.parts, strict=True)):
+    for index, (name, row) in enumerate(rows.items()):
         y, x = 8 + index * height, float(left)
         shown = name if len(name) <= 26 else f"{name[:25]}…"
         body.append(f'<text x="{left - 8}" y="{y + 13}" text-anchor="end">{escape_html(shown)}</text>')
@@ -155,7 +142,7 @@ def draw_bars(plot: Bars, title: str) -> str:
             body.append(f'<rect class="{kind}" x="{x:.1f}" y="{y}" width="{number * scale:.1f}" height="16"/>')
             x += number * scale
         body.append(f'<text x="{x + 6:.1f}" y="{y + 13}">{sum(n for _, n in row):,}</text>')
-    return _make_svg(title, 16 + height * len(plot.rows), body)
+    return _make_svg(title, 16 + height * len(rows), body)
 
 
 def draw_scatter(points: Sequence[tuple[float, float, str, str]], title: str, across: str, up: str) -> str:

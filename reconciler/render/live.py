@@ -19,12 +19,12 @@ from rich.progress import (
     DownloadColumn,
     MofNCompleteColumn,
     Progress,
+    ProgressColumn,
     TaskID,
     TextColumn,
     TimeRemainingColumn,
     TransferSpeedColumn,
 )
-from rich.progress import Progress as Bars
 from rich.text import Text
 
 from reconciler.execute.outcome import Event, Message, Outcome, StepProgress, StepStarted
@@ -44,36 +44,27 @@ from reconciler.resource.kinds import Address
 from reconciler.resource.quantities import show_duration, show_size
 from reconciler.storage.escaping import escape_line, escape_output
 
-# A progress bar for countable work.
+
+@contextlib.contextmanager
+def open_bar(*, colour: bool) -> Iterator[Callable[[int, int, str], None]]:
+    """Yield a function to call with the number done so far, the total, and the name of the current item."""
+    with _make_bars(
+        colour, MofNCompleteColumn(), BarColumn(32), TextColumn("{task.description}", markup=False)
+    ) as bars:
+        task = bars.add_task("", total=None)
+        yield lambda done, total, name: bars.update(task, completed=done, total=total, description=name)
 
 
-class ProgressBar:
-    """A context manager that writes to standard error, so that a report on standard output stays clean."""
-
-    def __init__(self, *, colour: bool = True) -> None:
-        console = Console(stderr=True, no_color=not colour, highlight=False)
-        columns = (MofNCompleteColumn(), BarColumn(32), TextColumn("{task.description}", markup=False))
-        self._bars = Progress(*columns, console=console, transient=True, refresh_per_second=8)
-        self._task = self._bars.add_task("", total=None)
-
-    def __enter__(self) -> Self:
-        self._bars.start()
-        return self
-
-    def __exit__(self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None) -> None:
-        self._bars.stop()
-
-    def report(self, done: int, total: int, name: str) -> None:
-        self._bars.update(self._task, completed=done, total=total, description=name)
-
-
-# The progress of a transfer: a bar on a terminal, else an occasional line; on standard error, so that a report on
-# standard output stays clean.
+def _make_bars(colour: bool, *columns: ProgressColumn) -> Progress:
+    """Make bars on standard error, so that a report on standard output stays clean."""
+    console = Console(stderr=True, no_color=not colour, highlight=False)
+    return Progress(*columns, console=console, transient=True, refresh_per_second=8)
 
 
 @contextlib.contextmanager
-def open_view(total: int, *, colour: bool, quiet: bool = False) -> Iterator[Callable[[int], None]]:
-    """Yield a function to call with the number of bytes so far, of ``total``. ``quiet``: show nothing."""
+def open_view(total: int, *, colour: bool, quiet: bool) -> Iterator[Callable[[int], None]]:
+    """Show the progress of a transfer: a bar on a terminal, else an occasional line. Yield a function to call with the
+    number of bytes so far, of ``total``. ``quiet``: show nothing."""
     if quiet:
         yield lambda _: None
         return
@@ -81,8 +72,7 @@ def open_view(total: int, *, colour: bool, quiet: bool = False) -> Iterator[Call
         yield _report_lines(total)
         return
     columns = (BarColumn(32), DownloadColumn(binary_units=True), TransferSpeedColumn(), TimeRemainingColumn())
-    console = Console(stderr=True, no_color=not colour, highlight=False)
-    with Progress(*columns, console=console, transient=True, refresh_per_second=8) as bars:
+    with _make_bars(colour, *columns) as bars:
         task = bars.add_task("", total=total)
         yield lambda passed: bars.update(task, completed=passed)
 
@@ -113,13 +103,9 @@ class Live:
         self._paint: Paint = show_coloured if colour else show_plain
         self._console = Console(no_color=not colour, highlight=False, soft_wrap=True)
         bar = _WIDE_BAR if self._console.width >= _WIDE else _NARROW_BAR
-        columns = (
-            TextColumn("{task.description}", markup=False),
-            BarColumn(bar),
-            TextColumn("{task.fields[now]}", markup=False),
-        )
+        name, now = TextColumn("{task.description}", markup=False), TextColumn("{task.fields[now]}", markup=False)
         self._taken = bar + 2  # including a blank on both sides
-        self._bars = Bars(*columns, console=self._console, auto_refresh=False)
+        self._bars = Progress(name, BarColumn(bar), now, console=self._console, auto_refresh=False)
         self._region = Region(get_renderable=self._render, console=self._console, transient=True, refresh_per_second=4)
         self._tasks: dict[Address, TaskID] = {}
 

@@ -51,12 +51,12 @@ class Lines:
                 self._write(f"{name_step(step)}: {began}")
             case StepProgress(progress=progress) if progress.stage == "done":
                 pass  # the outcome follows, with the measurements
-            case StepProgress(step=step):
+            case StepProgress(step=step, progress=progress, minimum=minimum):
                 now = self._clock()
                 if now - self._last.get(step.change.address, float("-inf")) >= EVERY:
                     self._last[step.change.address] = now
                     left = self._pass.predict(step, now)
-                    self._write(f"{name_step(step)}: {render_progress_text(event, predicted=left)}")
+                    self._write(f"{name_step(step)}: {render_progress_text(progress, minimum, predicted=left)}")
             case Outcome(step=step):
                 self._last.pop(step.change.address, None)
                 self._write(f"{name_step(step)}: {render_outcome_text(event, self._paint)}")
@@ -245,14 +245,10 @@ def name_step(step: Step) -> str:
     return f"{heading}  {address.label}"
 
 
-def render_progress_text(moved: StepProgress, width: int | None = None, predicted: float = 0.0) -> str:
-    """Return "running, 1,200 of 5,000, 107/s, 36 s left". If ``width`` is too small, the time left is dropped last."""
-    return render_progress_of(moved.progress, moved.minimum, width, predicted)
-
-
-def render_progress_of(
+def render_progress_text(
     progress: Progress, minimum: float = 0.0, width: int | None = None, predicted: float = 0.0
 ) -> str:
+    """Return "running, 1,200 of 5,000, 107/s, 36 s left". If ``width`` is too small, the time left is dropped last."""
     found, counted = measure_pace(progress, minimum, predicted), count_samples(progress)
     done = f"{counted.done:,} of {counted.expected:,}" if counted.expected else f"{counted.done:,} done"
     parts = {
@@ -288,7 +284,7 @@ def _show_elapsed(progress: Progress) -> str:
 def fit_progress(name: str, moved: StepProgress, width: int, predicted: float = 0.0) -> tuple[str, str]:
     """Fit a step's name and progress into one line of ``width``. The name keeps its end, which distinguishes the runs
     of one cell."""
-    now = render_progress_text(moved, width - min(len(name), LEAST_NAME), predicted)
+    now = render_progress_text(moved.progress, moved.minimum, width - min(len(name), LEAST_NAME), predicted)
     return fit_name(name, width - len(now)), now
 
 

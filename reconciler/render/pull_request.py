@@ -8,13 +8,13 @@ from typing import Any
 from reconciler.diff.change import InputChange
 from reconciler.diff.impact import CellEffect, DueWork, Effect, Impact, Remark
 from reconciler.render.colour import Paint, Tone, show_plain
-from reconciler.render.documents import convert_setting
+from reconciler.render.documents import convert_setting, render_document
 from reconciler.resource.quantities import join_listing, show_count, show_duration
-from reconciler.resource.wording import shorten_value, show_value
+from reconciler.resource.wording import show_change
 from reconciler.storage.escaping import escape_markdown, quote_code
 
-VERSION = 1
 LIMIT = 40
+_WITHHELD = "Measured figures are withheld"
 _AS_BEFORE = (Effect.WAS_STALE, Effect.NEVER)
 _TONES = {
     Effect.ADDED: Tone.GOOD,
@@ -56,12 +56,8 @@ def render_text(impact: Impact, *, paint: Paint = show_plain, limit: int | None 
     unaffected = len(impact.cells) - len(shown)
     lines += [f"  {show_count(unaffected, 'cell')} unaffected"] if impact.cells else []
     lines += [_render_remark(remark) for remark in impact.remarks]
-    lines += [_describe_withheld(impact)] if impact.withheld else []
+    lines += [f"{_WITHHELD}: {impact.withheld}."] if impact.withheld else []
     return "\n".join([*lines, describe_verdict(impact)])
-
-
-def _describe_withheld(impact: Impact) -> str:
-    return f"Measured figures are withheld: {impact.withheld}."
 
 
 def _describe_due(cell: CellEffect) -> str:
@@ -85,8 +81,7 @@ def _list_causes(cell: CellEffect) -> list[str]:
 
 
 def _show_change(cause: InputChange) -> str:
-    before, after = (shorten_value(show_value(cause.name, value)) for value in (cause.before, cause.after))
-    return f"{cause.name} {before} → {after}"
+    return show_change(cause.name, cause.before, cause.after)
 
 
 def _render_remark(remark: Remark) -> str:
@@ -104,17 +99,12 @@ def render_markdown(impact: Impact) -> str:
         if len(shown) > LIMIT:
             lines.append(f"\n… and {show_count(len(shown) - LIMIT, 'more cell')}.")
     lines += ["", f"{show_count(len(impact.cells) - len(shown), 'cell')} unaffected.", ""] if impact.cells else []
-    lines += [f"- **{r.level}** {_quote_place(r)}{_escape_remark(r)}" for r in impact.remarks]
-    lines += ["", escape_markdown(_describe_withheld(impact))] if impact.withheld else []
+    for remark in impact.remarks:
+        place = f"{remark.file}:{remark.line}" if remark.line else remark.file
+        said = f"{remark.message} ({remark.fix})" if remark.fix else remark.message
+        lines.append(f"- **{remark.level}** {f'{quote_code(place)} ' if remark.file else ''}{escape_markdown(said)}")
+    lines += ["", escape_markdown(f"{_WITHHELD}: {impact.withheld}.")] if impact.withheld else []
     return "\n".join(lines).rstrip() + "\n"
-
-
-def _quote_place(remark: Remark) -> str:
-    return f"{quote_code(f'{remark.file}:{remark.line}' if remark.line else remark.file)} " if remark.file else ""
-
-
-def _escape_remark(remark: Remark) -> str:
-    return escape_markdown(f"{remark.message} ({remark.fix})" if remark.fix else remark.message)
 
 
 def _render_row(cell: CellEffect) -> str:
@@ -140,14 +130,8 @@ def render_annotation_lines(impact: Impact, prefix: str = "") -> Iterator[str]:
 
 def _render_annotation(level: str, file: str, line: int, message: str, column: int = 0) -> str:
     name = _escape_command(file).replace(":", "%3A").replace(",", "%2C")
-    place = ",".join(
-        [
-            *([f"file={name}"] if file else []),
-            *([f"line={line}"] if line else []),
-            *([f"col={column}"] if column else []),
-        ]
-    )
-    return f"::{level} {place}::{_escape_command(message)}" if place else f"::{level}::{_escape_command(message)}"
+    place = ",".join(f"{key}={value}" for key, value in (("file", name), ("line", line), ("col", column)) if value)
+    return f"::{level} {place}".rstrip() + f"::{_escape_command(message)}"
 
 
 def _escape_command(text: str) -> str:
@@ -155,45 +139,46 @@ def _escape_command(text: str) -> str:
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
-def _render_work_part(due: DueWork) -> dict[str, Any]:
-    return {"counts": dict(due.counts), "seconds": due.seconds, "steps_of_unknown_length": due.unknown}
-
-
-def render_document(impact: Impact) -> dict[str, Any]:
-    return {
-        "version": VERSION,
-        "report": "pr",
-        "base": impact.base,
-        "head": impact.head,
-        "verdict": describe_verdict(impact),
-        "work": impact.work,
-        "errors": impact.errors,
+def render_impact(impact: Impact) -> dict[str, Any]:
+    return render_document(
+        "pr",
+        base=impact.base,
+        head=impact.head,
+        verdict=describe_verdict(impact),
+        work=impact.work,
+        errors=impact.errors,
         **_render_work_part(impact.due),
-        "due_before": _render_work_part(impact.due_before),
-        "withheld": impact.withheld or None,
-        "cells": [
-            {
-                "cell": str(cell.cell),
-                "effect": str(cell.effect),
-                "due": list(cell.due),
-                "due_before": list(cell.due_before),
-                "seconds": cell.seconds,
-                "causes": [
-                    {
-                        "name": c.name,
-                        "before": convert_setting(c.name, c.before),
-                        "after": convert_setting(c.name, c.after),
-                        "file": c.origin.file,
-                        "line": c.origin.line,
-                        "on_base": c in cell.causes_before,
-                    }
-                    for c in (*cell.causes, *cell.causes_before)
-                ],
-            }
-            for cell in impact.cells
-        ],
-        "remarks": [
+        due_before=_render_work_part(impact.due_before),
+        withheld=impact.withheld or None,
+        cells=[_render_cell_part(cell) for cell in impact.cells],
+        remarks=[
             {"level": r.level, "file": r.file, "line": r.line, "message": r.message, "fix": r.fix}
             for r in impact.remarks
         ],
+    )
+
+
+def _render_work_part(due: DueWork) -> dict[str, Any]:
+    return {"counts": due.counts, "seconds": due.seconds, "steps_of_unknown_length": due.unknown}
+
+
+def _render_cell_part(cell: CellEffect) -> dict[str, Any]:
+    causes = [
+        {
+            "name": c.name,
+            "before": convert_setting(c.name, c.before),
+            "after": convert_setting(c.name, c.after),
+            "file": c.origin.file,
+            "line": c.origin.line,
+            "on_base": c in cell.causes_before,
+        }
+        for c in (*cell.causes, *cell.causes_before)
+    ]
+    return {
+        "cell": cell.cell,
+        "effect": cell.effect,
+        "due": cell.due,
+        "due_before": cell.due_before,
+        "seconds": cell.seconds,
+        "causes": causes,
     }

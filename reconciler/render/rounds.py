@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 from reconciler.fetch.scratch import Found
@@ -32,7 +33,8 @@ def render_rule_text(name: str, value: Any) -> str:
     if value is None:
         return "nothing"
     if name == CATEGORIES:
-        return render_categories_text(value)
+        tables = {category: ScenarioTable(**entry) for category, entry in value.items()}
+        return "; ".join(f"{category}: {_describe_table(found)}" for category, found in tables.items()) or "none"
     if isinstance(value, Mapping):
         return "; ".join(f"{key}: {render_rule_text('', item)}" for key, item in value.items()) or "nothing"
     if isinstance(value, tuple):
@@ -42,13 +44,8 @@ def render_rule_text(name: str, value: Any) -> str:
     return show_value(keys.TARGET_LATENCY if bare in _LATENCIES else bare, value)
 
 
-def render_categories_text(value: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return "datacenter: Offline and (Interactive or Server); edge: none"."""
-    tables = {category: ScenarioTable(**entry) for category, entry in value.items()}
-    return "; ".join(f"{category}: {_describe_table(found)}" for category, found in tables.items()) or "none"
-
-
 def _describe_table(found: ScenarioTable) -> str:
+    """Return "Offline and (Interactive or Server)"."""
     grouped = {scenario for group in found.one_of for scenario in group}
     groups = [f"({' or '.join(group)})" for group in found.one_of]
     free = [f"{scenario} (optional)" for scenario in found.optional if scenario not in grouped]
@@ -63,20 +60,17 @@ def render_round_text(ruleset: Ruleset, paint: Paint = show_plain) -> str:
         names, tests = [rules.name], [" ".join(rules.compliance_tests) or "none"]
         for category, text in _show_tables(rules):
             rows.append((names.pop() if names else "", category, text, tests.pop() if tests else ""))
-    lines = [
-        paint(heading, Tone.HEADING),
-        *render_table(rows, 2, width=paint.width),
-        "",
-        paint("for all benchmarks", Tone.HEADING),
-    ]
-    lines += render_table(_list_rows(ruleset.general, without="tests."), 2, width=paint.width)
+    lines = [paint(heading, Tone.HEADING), *render_table(rows, 2, width=paint.width)]
+    general = {name: ruled for name, ruled in ruleset.general.items() if not name.startswith("tests.")}
+    lines += _render_section("for all benchmarks", general, paint)
     for scenario, fields in ruleset.scenarios.items():
-        lines += [
-            "",
-            paint(f"for all benchmarks in {scenario}", Tone.HEADING),
-            *render_table(_list_rows(fields), 2, width=paint.width),
-        ]
+        lines += _render_section(f"for all benchmarks in {scenario}", fields, paint)
     return "\n".join(lines)
+
+
+def _render_section(title: str, fields: Mapping[str, RuledValue], paint: Paint) -> list[str]:
+    rows = [(name, _shorten(render_rule_text(name, r.value)), ", ".join(r.sources)) for name, r in fields.items()]
+    return ["", paint(title, Tone.HEADING), *render_table(rows, 2, width=paint.width)]
 
 
 def _show_tables(rules: BenchmarkRules) -> Iterator[tuple[str, str]]:
@@ -89,12 +83,6 @@ def _show_tables(rules: BenchmarkRules) -> Iterator[tuple[str, str]]:
             for field in table.__struct_fields__
         ):
             yield category, _describe_table(table)
-
-
-def _list_rows(fields: Mapping[str, RuledValue], without: str = "\n") -> Iterator[tuple[str, str, str]]:
-    for name, ruled in fields.items():
-        if not name.startswith(without):
-            yield name, _shorten(render_rule_text(name, ruled.value)), ", ".join(ruled.sources)
 
 
 def _shorten(text: str) -> str:
@@ -123,11 +111,7 @@ def render_benchmark_text(rules: BenchmarkRules, paint: Paint = show_plain) -> s
     lines = [paint(f"{rules.round} / {rules.name}", Tone.HEADING)]
     lines += render_table(_show_tables(rules), 2, width=paint.width)
     for scenario, fields in render_benchmark_rows(rules).items():
-        lines += [
-            "",
-            paint(scenario or "in every scenario", Tone.HEADING),
-            *render_table(_list_rows(fields), 2, width=paint.width),
-        ]
+        lines += _render_section(scenario or "in every scenario", fields, paint)
     return "\n".join(lines)
 
 
@@ -155,14 +139,10 @@ def render_conflicts_text(name: str, found: Sequence[Conflict], paint: Paint = s
     lines = [paint(f"{name}: sources differ about {show_count(len(found), 'value')}", Tone.HEADING)]
     for conflict in found:
         lines.append(str(conflict.place))
+        texts = [_shorten(render_rule_text(conflict.place.name, s.value)) for s in conflict.statements]
         rows = [
-            (
-                "counts" if statement.counts else "",
-                _shorten(render_rule_text(conflict.place.name, statement.value)),
-                ", ".join(statement.sources),
-                statement.because,
-            )
-            for statement in conflict.statements
+            ("counts" if s.counts else "", text, ", ".join(s.sources), s.because)
+            for s, text in zip(conflict.statements, texts, strict=True)
         ]
         lines += render_table(rows, 4, width=paint.width)
     return "\n".join(lines)
@@ -219,13 +199,7 @@ def render_diff_part(diff: RoundsDiff) -> dict[str, Any]:
         {**_render_place(c.place), "before": _convert_rule(c.before), "after": _convert_rule(c.after)}
         for c in diff.changes
     ]
-    return {
-        "before": diff.before,
-        "after": diff.after,
-        "added": diff.added,
-        "removed": diff.removed,
-        "changes": changes,
-    }
+    return {**convert_plain_value(diff), "changes": changes}
 
 
 def _render_place(place: RulePlace) -> dict[str, Any]:
@@ -343,15 +317,12 @@ def render_benchmark_page(
 
 def _show_entered(rounds: Rounds) -> list[tuple[str, str]]:
     """Return a row per span of consecutive rounds with the same scenarios."""
-    spans: list[tuple[list[str], str]] = []
-    for name, categories in rounds.items():
-        listed = {category: [s for s in SCENARIOS if s in scenarios] for category, scenarios in categories.items()}
-        text = "; ".join(f"{category}: {', '.join(scenarios)}" for category, scenarios in listed.items())
-        if spans and spans[-1][1] == text:
-            spans[-1][0].append(name)
-        else:
-            spans.append(([name], text))
-    return [(_show_span(names), text) for names, text in spans]
+
+    def show(name: str) -> str:
+        shown = {category: [s for s in SCENARIOS if s in found] for category, found in rounds[name].items()}
+        return "; ".join(f"{category}: {', '.join(scenarios)}" for category, scenarios in shown.items())
+
+    return [(_show_span(names), text) for text, names in groupby(rounds, show)]
 
 
 def _show_backends(facts: BenchmarkFacts) -> str:
@@ -380,20 +351,13 @@ def _render_named(named: Mapping[str, str]) -> list[str]:
 
 
 def _render_files(here: Sequence[Found], name: str, paint: Paint) -> list[str]:
-    rows = [
-        (
-            found.file.path,
-            show_size(found.file.size),
-            found.why or str(found.presence),
-            "optional" if found.file.optional else "",
-            _show_digest(found.file),
-        )
-        for found in here
-    ]
+    rows = []
+    for found in here:
+        optional, why = "optional" if found.file.optional else "", found.why or str(found.presence)
+        rows.append((found.file.path, show_size(found.file.size), why, optional, _show_digest(found.file)))
     title = f"in the scratch space (`reconcile fetch {name}`)"
-    return (
-        ["", paint(title, Tone.HEADING), *render_table(rows, 2, width=paint.width, is_last_loose=True)] if rows else []
-    )
+    table = render_table(rows, 2, width=paint.width, is_last_loose=True)
+    return ["", paint(title, Tone.HEADING), *table] if rows else []
 
 
 def _show_digest(file: SourceFile) -> str:

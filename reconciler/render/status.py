@@ -27,12 +27,8 @@ def render_status_text(
     a long list, cells that are not ready come first."""
     if not standings:
         return "No cell is declared."
-    ranked = (
-        sorted(standings, key=lambda s: s.ready is ConditionStatus.TRUE)
-        if limit and len(standings) > limit
-        else standings
-    )
-    shown = ranked[:limit]
+    is_long = limit is not None and len(standings) > limit
+    shown = sorted(standings, key=lambda s: is_long and s.ready is ConditionStatus.TRUE)[:limit]
     lines = _draw_matrix(shown, paint)
     if len(shown) < len(standings):
         lines.append(f"… and {show_count(len(standings) - len(shown), 'more cell')}; --all shows them")
@@ -120,11 +116,8 @@ def _list_reasons(standings: Sequence[CellStatus]) -> list[str]:
     for item in standings:
         if (first := _find_first(item)) is not None:
             cells.setdefault(_explain_condition(first), []).append(str(item.cell))
-    return [f"  {_list_cells(names)}: {reason}" for reason, names in cells.items()]
-
-
-def _list_cells(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{len(names)} cells, such as {names[0]}"
+    named = {reason: f"{len(names)} cells, such as " if len(names) > 1 else "" for reason, names in cells.items()}
+    return [f"  {named[reason]}{names[0]}: {reason}" for reason, names in cells.items()]
 
 
 def _explain_condition(condition: Condition) -> str:
@@ -142,9 +135,6 @@ def _summarise_cells(standings: Sequence[CellStatus], paint: Paint) -> str:
     if ready[ConditionStatus.TRUE] == len(standings):
         return paint(f"{show_count(len(standings), 'cell')} ready.", Tone.GOOD)
     parts = [f"{ready[ConditionStatus.TRUE]:,} of {show_count(len(standings), 'cell')} ready"]
-    parts += [
-        f"{ready[s]:,} {word}"
-        for s, word in ((ConditionStatus.FALSE, "not"), (ConditionStatus.UNKNOWN, "unknown"))
-        if ready[s]
-    ]
+    words = {ConditionStatus.FALSE: "not", ConditionStatus.UNKNOWN: "unknown"}
+    parts += [f"{ready[status]:,} {word}" for status, word in words.items() if ready[status]]
     return paint(", ".join(parts) + ".", Tone.BAD)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from reconciler.diff.timeline import (
     CellChange,
@@ -13,7 +13,6 @@ from reconciler.diff.timeline import (
     ResultComparison,
     Side,
     TimelineStep,
-    Written,
 )
 from reconciler.render.colour import Paint, show_plain
 from reconciler.render.documents import convert_number, convert_plain_value, render_document
@@ -22,15 +21,9 @@ from reconciler.resource.kinds import Cell
 from reconciler.resource.quantities import join_listing, show_count, show_rate
 from reconciler.resource.wording import shorten_value, show_value
 
+_NOTHING = "nothing to compare: no benchmark and scenario in both"
 _HEIGHT, _MOST = 8, 60  # lines of a plot, and points in it
 _LABELS = 40  # columns of the labels on both sides
-
-
-class Point(NamedTuple):
-    """``good`` False: shown, but not publishable."""
-
-    value: float
-    good: bool
 
 
 def render_history_text(cell: Cell, results: Sequence[MeasuredValue], paint: Paint = show_plain) -> str:
@@ -46,7 +39,7 @@ def render_history_text(cell: Cell, results: Sequence[MeasuredValue], paint: Pai
         for item in results
     ]
     runs = [item for item in results if item.what == "Run performance"]
-    points = [Point(item.number, item.validity != "INVALID") for item in runs if item.number is not None]
+    points = [(item.number, item.validity) for item in runs if item.number is not None]
     plot = plot_text(points, runs[0].unit, paint.width) if runs else ""
     return "\n".join([str(cell), *render_table(rows, 2, width=paint.width), *(["", plot] if plot else [])])
 
@@ -64,12 +57,10 @@ def render_blame_text(cell: Cell, steps: Sequence[TimelineStep], paint: Paint = 
 
 
 def _render_blame_row(cause: ChangeCause) -> list[str]:
-    by = _show_commit(cause.by) if cause.by else "not committed" if ":" in cause.where else ""
+    by = "not committed" if ":" in cause.where else ""
+    if cause.by:
+        by = f"{cause.by.commit[:7]}  {cause.by.author}  {cause.by.subject}"
     return [cause.of, cause.name, _show_change(cause), "  ".join(filter(None, (cause.where, by)))]
-
-
-def _show_commit(written: Written) -> str:
-    return f"{written.commit[:7]}  {written.author}  {written.subject}"
 
 
 def _show_change(cause: ChangeCause) -> str:
@@ -92,17 +83,14 @@ def render_changes_text(names: tuple[str, str], changes: Sequence[CellChange], p
         if item.same:
             continue
         lines.append(str(item.cell) + {(True, False): "  removed", (False, True): "  added"}.get(item.declared, ""))
-        lines += render_table(map(_render_change_row, item.causes), 2, width=paint.width)
+        rows = [(cause.of, cause.name, _show_change(cause), cause.where) for cause in item.causes]
+        lines += render_table(rows, 2, width=paint.width)
         if item.before != item.after:
             lines.append(f"  result  {_show_metric(item.before)} → {_show_metric(item.after)}")
         if item.due:
             lines.append(f"  not recorded yet: {', '.join(item.due)}")
     same = sum(1 for item in changes if item.same)
     return "\n".join([*lines, f"{len(changes) - same} of {len(changes)} cells differ."])
-
-
-def _render_change_row(cause: ChangeCause) -> list[str]:
-    return [cause.of, cause.name, _show_change(cause), cause.where]
 
 
 def _show_metric(metric: tuple[str, str] | None) -> str:
@@ -125,11 +113,7 @@ def render_comparison_text(found: ResultComparison, paint: Paint = show_plain) -
         for pair in found.pairs
     ]
     table = [["system", *head] if several else head, *rows]
-    lines = (
-        render_table(table, width=paint.width, is_last_loose=True)
-        if rows
-        else ["nothing to compare: no benchmark and scenario in both"]
-    )
+    lines = render_table(table, width=paint.width, is_last_loose=True) if rows else [_NOTHING]
     for name, cells in found.stale.items():
         lines += [f"stale in {name}, not compared:", *(f"  {cell}" for cell in cells)] if cells else []
     for name, cells in found.alone.items():
@@ -175,18 +159,19 @@ def _show_ratio(ratio: float | None) -> str:
     return "-" if ratio is None else f"{ratio:.3f}"
 
 
-def plot_text(points: Sequence[Point], unit: str, width: int | None = None) -> str:
-    """Plot one column per recent point: o for a good one, x for another. Empty for fewer than two."""
+def plot_text(points: Sequence[tuple[float, str]], unit: str, width: int | None) -> str:
+    """Plot one column per recent result, given with its validity: x for an INVALID one, else o. Empty for fewer than
+    two."""
     most = _MOST if width is None else min(_MOST, (width - _LABELS) // 2)
     shown = points[-most:]
     if len(shown) < 2:
         return ""
-    low, high = min(p.value for p in shown), max(p.value for p in shown)
+    low, high = min(shown)[0], max(shown)[0]
     span = high - low or 1.0
     rows = [[" "] * len(shown) for _ in range(_HEIGHT)]
-    for column, point in enumerate(shown):
-        row = _HEIGHT - 1 - round((point.value - low) / span * (_HEIGHT - 1))
-        rows[row][column] = "o" if point.good else "x"
+    for column, (value, validity) in enumerate(shown):
+        row = _HEIGHT - 1 - round((value - low) / span * (_HEIGHT - 1))
+        rows[row][column] = "x" if validity == "INVALID" else "o"
     labels = {0: f"{high:,.6g}", _HEIGHT - 1: f"{low:,.6g}"}
     width = max(map(len, labels.values()))
     lines = [f"{labels.get(number, ''):>{width}} | {' '.join(row)}".rstrip() for number, row in enumerate(rows)]

@@ -19,8 +19,6 @@ class ConditionStatus(StrEnum):
     FALSE = "False"
 
 
-_WORST = {ConditionStatus.TRUE: 0, ConditionStatus.UNKNOWN: 1, ConditionStatus.FALSE: 2}
-
 NOT_REQUIRED = "NotRequired"  # reason of a condition that no rule requires
 
 # In the order of the columns in `status`.
@@ -46,7 +44,7 @@ class Condition(Struct, frozen=True):
 
 
 def find_worst(conditions: Iterable[Condition]) -> ConditionStatus:
-    return max((c.status for c in conditions), key=_WORST.__getitem__, default=ConditionStatus.UNKNOWN)
+    return max((c.status for c in conditions), key=list(ConditionStatus).index, default=ConditionStatus.UNKNOWN)
 
 
 class CellStatus(Struct, frozen=True):

@@ -62,7 +62,7 @@ PARTS: Mapping[str, OptionalPart] = {
                 "adopt",
             ),
         ),
-        door="reconciler.stores.sender:open_store_transport",
+        door="reconciler.stores.sender:StoreTransport",
     ),
     "verify": OptionalPart(
         (

@@ -92,9 +92,6 @@ def _fill(parts: Iterable[Part], values: Mapping[str, str]) -> str:
 
 def fill_words(texts: Iterable[str], values: Mapping[str, str]) -> tuple[str, ...]:
     """Fill in the words of a command, and drop words that their conditional parts leave empty."""
-    filled = ((text, fill_placeholders(text, values)) for text in texts)
-    return tuple([word for text, word in filled if word or not _is_conditional(text)])
-
-
-def _is_conditional(text: str) -> bool:
-    return any(isinstance(part, Conditional) for part in parse_template(text))
+    parsed = map(parse_template, texts)
+    filled = ((_fill(parts, values), any(isinstance(part, Conditional) for part in parts)) for parts in parsed)
+    return tuple([word for word, is_conditional in filled if word or not is_conditional])

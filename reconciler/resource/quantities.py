@@ -10,11 +10,14 @@ from collections.abc import Iterable
 from decimal import Decimal, InvalidOperation
 from typing import TypeGuard
 
-_SPANS = ((86400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
-_MONTH = 30 * 86400
+_DAY, _MONTH, _YEAR = 86400, 30 * 86400, 365 * 86400
+# The unit of an age: from how many seconds it is used, its size in seconds, its name.
+_SPANS = (
+    *((_YEAR, _YEAR, "year"), (2 * _MONTH, _MONTH, "month"), (_DAY, _DAY, "day")),
+    *((3600, 3600, "hour"), (60, 60, "minute"), (1, 1, "second")),
+)
 _LARGEST_EXPONENT = 400  # larger exponents exceed a double
 _MOST_DIGITS = 18  # digits of a count written as text
-_YEAR = 365 * 86400
 
 
 def show_duration(seconds: float) -> str:
@@ -45,11 +48,7 @@ def show_age(seconds: float) -> str:
     """Format an age in one unit: "2 days ago"."""
     if seconds < 1:
         return "just now"
-    if seconds >= _YEAR:
-        return f"{show_count(int(seconds // _YEAR), 'year')} ago"
-    if seconds >= 2 * _MONTH:
-        return f"{show_count(int(seconds // _MONTH), 'month')} ago"
-    size, name = next((size, name) for size, name in _SPANS if seconds >= size)
+    size, name = next((size, name) for least, size, name in _SPANS if seconds >= least)
     return f"{show_count(int(seconds // size), name)} ago"
 
 

@@ -90,10 +90,10 @@ def rule(
 
 
 def question(
-    name: str, title: str, *, sources: tuple[str, ...], cause: str = ""
+    name: str, title: str, *, sources: tuple[str, ...]
 ) -> Callable[[Callable[[V], Iterator[F]]], AppliedRule[V, F]]:
     """Declare a rule whose findings are only questions."""
-    return rule(name, title, sources=sources, severity=Severity.NOTE, cause=cause)
+    return rule(name, title, sources=sources, severity=Severity.NOTE)
 
 
 def applies(rule: Rule) -> Callable[[Callable[[V], Iterator[F]]], AppliedRule[V, F]]:

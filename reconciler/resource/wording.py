@@ -16,6 +16,7 @@ from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.quantities import join_listing
 from reconciler.storage.packaged_files import SCHEMA, UNIT, read_shipped
 
+# Units, the smallest first.
 _NANOSECONDS = {"ns": 1, "µs": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9, "h": 3600 * 10**9}
 _MILLIWATTS = {"mW": 1, "W": 10**3, "kW": 10**6}
 _DIGEST = re.compile(r"[0-9a-f]{40,64}")
@@ -37,12 +38,11 @@ def _show_quantity(number: int, units: Mapping[str, int]) -> str:
     """Format a number in the largest unit that keeps it a short exact decimal; 0 stays 0."""
     if number == 0:
         return "0"
-    for unit, size in sorted(units.items(), key=lambda item: -item[1]):
+    for unit, size in reversed([*units.items()]):
         amount = Decimal(number) / size
         if abs(amount) >= 1 and -amount.as_tuple().exponent <= 3:  # type: ignore[operator]
             return f"{show_decimal(amount)} {unit}"
-    smallest = min(units, key=units.__getitem__)
-    return f"{number} {smallest}"
+    return f"{number} {next(iter(units))}"
 
 
 def show_value(name: str, value: Any) -> str:
@@ -79,10 +79,10 @@ def name_setting(name: str, kind: Kind) -> str:
     return name.removeprefix(f"{str(kind).lower()}.")
 
 
-def show_change(name: str, before: Any, after: Any, kind: Kind) -> str:
-    """Format a change: "batch_size 8 → 16"."""
+def show_change(name: str, before: Any, after: Any, kind: Kind | None = None) -> str:
+    """Format a change: "batch_size 8 → 16"; without a kind by its whole name: "engine.batch_size 8 → 16"."""
     old, new = (shorten_value(show_value(name, value)) for value in (before, after))
-    return f"{name_setting(name, kind)} {old} → {new}"
+    return f"{name if kind is None else name_setting(name, kind)} {old} → {new}"
 
 
 def show_acceptance(item: Acceptance, status: AcceptanceStatus = AcceptanceStatus.IN_FORCE) -> str:

@@ -191,8 +191,16 @@ def is_digest(text: str) -> bool:
 def check_bars(report: AccuracyReport, bars: Iterable[Bar]) -> tuple[BarCheck, ...]:
     """Compare each metric with its bar, including both ends; the worst of several stated values counts. As in the
     official checkers, metrics with only an upper limit may be absent, because some scorers do not count tokens."""
-    found = ((report.metrics.get(bar.metric, ()), bar) for bar in bars)
-    return tuple(_check_bar(values, bar) for values, bar in found if values or bar.least is not None)
+    checks = []
+    for bar in bars:
+        values = report.metrics.get(bar.metric, ())
+        failing = [item for item in values if not bar.admits(item.value)]
+        shown = next(iter(failing or values), None)
+        if shown is not None:
+            checks.append(BarCheck(bar, shown.value, shown.line, met=not failing))
+        elif bar.least is not None:
+            checks.append(BarCheck(bar, None, 0, met=False))
+    return tuple(checks)
 
 
 class Impossible(Struct, frozen=True):
@@ -237,14 +245,6 @@ def _find_miscounted(found: re.Match[str], samples: int) -> Iterator[str]:
         yield f"{good} of {total} are {Decimal(100) * good / total:.3f}%"
     if samples and total != samples:
         yield f"it counts {total} samples, and the run answered {samples}"
-
-
-def _check_bar(values: tuple[Measured, ...], bar: Bar) -> BarCheck:
-    if not values:
-        return BarCheck(bar, None, 0, met=False)
-    failing = [item for item in values if not bar.admits(item.value)]
-    shown = (failing or list(values))[0]
-    return BarCheck(bar, shown.value, shown.line, met=not failing)
 
 
 def add_hash(text: str, digest: str) -> str:
@@ -293,12 +293,11 @@ def find_denied(values: Values, text: str) -> Iterator[tuple[str, Decimal, int, 
             yield "TOKENS_PER_SAMPLE", value, number, why
     for metric in ("WER", "ACCURACY"):
         for value, number in values.get(metric, ()):
-            found = _ERRORS.match(lines[number - 1])
-            wrong = Decimal(found[1]) if found else Decimal(0)
-            if found and abs(100 - wrong - value) > max(
-                _CLOSE, (compute_last_digit(value) + compute_last_digit(wrong)) / 2
-            ):
-                yield metric, value, number, f"{found[1]}% of the words are wrong"
+            if found := _ERRORS.match(lines[number - 1]):
+                wrong = Decimal(found[1])
+                close = max(_CLOSE, (compute_last_digit(value) + compute_last_digit(wrong)) / 2)
+                if abs(100 - wrong - value) > close:
+                    yield metric, value, number, f"{found[1]}% of the words are wrong"
     for value, number in values.get("DICE", ()):
         found = _PARTS.match(lines[number - 1])
         parts = [Decimal(part) for part in found.groups()] if found else [value]

@@ -26,7 +26,7 @@ _FILE = "benchmark.yaml"
 class SourceFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Published dataset or model. ``layout``: file → description; ``by_hand``: how to get files that this project may
     not download; ``sources``: addresses of those that it may; ``type``: data type of the inputs, as used in
-    measurements.
+    measurements; ``weights``: the model's name there, if it is not ``file``.
 
     ``settings``: settings for preparing it, each with its allowed values: a list, "number" or "flag"; None if unknown.
     ``precisions``: those in which a model can be prepared here; empty means all.

@@ -2,7 +2,7 @@
 is verified, and where it belongs in a scratch space.
 
 Paths are relative to the scratch space, laid out as in submitters' guides: ``data``, ``models`` and
-``preprocessed_data``.
+``preprocessed_data``. ``each`` has the fields of files that do not state them.
 """
 
 from __future__ import annotations
@@ -133,8 +133,13 @@ def _load_files(code: str) -> BenchmarkFiles | None:
     if facts is None or not path.is_file():
         return None
     values = parse_yaml_mapping(path.read_bytes()).values
-    files = [_arrange_file(item) for item in values["files"]]
+    files = [_arrange_file({**values.get("each", {}), **_read_entry(path, item)}) for item in values["files"]]
     return convert({**values, "folder": code, "names": tuple(facts.names), "files": files}, BenchmarkFiles)
+
+
+def _read_entry(path: Path, entry: Mapping[str, Any] | str) -> Mapping[str, Any]:
+    """Return the fields of a file. A text is the path of a document with them, which several benchmarks share."""
+    return parse_yaml_mapping((path.parent / entry).read_bytes()).values if isinstance(entry, str) else entry
 
 
 def _arrange_file(written: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -171,12 +172,10 @@ def _apply_operator(operate: Callable[[Any, Any], Any], left: Any, right: Any) -
     if not (isinstance(left, Constant) and isinstance(right, Constant)):
         return None
     joined = operate is operator.add and isinstance(left.value, tuple) and isinstance(right.value, tuple)
-    if not joined and not (_is_number(left.value) and _is_number(right.value)):
-        return None
-    try:
-        return Constant(operate(left.value, right.value), left.line)
-    except ArithmeticError:
-        return None
+    if joined or (_is_number(left.value) and _is_number(right.value)):
+        with suppress(ArithmeticError):
+            return Constant(operate(left.value, right.value), left.line)
+    return None
 
 
 def _is_number(value: Any) -> bool:

@@ -9,12 +9,12 @@ from typing import Any
 from msgspec import Struct
 
 from reconciler.rules.ruled_value import RuledValue
-from reconciler.rules.ruleset import BenchmarkRules, Ruleset
+from reconciler.rules.ruleset import Ruleset
 
 CATEGORIES, LAYOUT = "categories", "layout"
 
 
-class RulePlace(Struct, frozen=True):
+class RulePlace(Struct, frozen=True, order=True):
     """Place of a rule. ``benchmark`` and ``scenario`` are "" if a value applies to all. ``name``: a rule, a section, or
     "categories"."""
 
@@ -33,15 +33,11 @@ def find_stated(ruleset: Ruleset) -> Iterator[tuple[RulePlace, RuledValue]]:
     for scenario, fields in ruleset.scenarios.items():
         for name, ruled in fields.items():
             yield RulePlace("", scenario, name), ruled
-    for benchmark in ruleset.benchmarks.values():
-        yield from _list_stated(benchmark)
-
-
-def _list_stated(rules: BenchmarkRules) -> Iterator[tuple[RulePlace, RuledValue]]:
-    yield RulePlace(rules.name, "", CATEGORIES), rules.tables_ruled
-    for scenario, levels in rules.levels.items():
-        for name, ruled in levels[0].items():
-            yield RulePlace(rules.name, scenario, name), ruled
+    for rules in ruleset.benchmarks.values():
+        yield RulePlace(rules.name, "", CATEGORIES), rules.tables_ruled
+        for scenario, levels in rules.levels.items():
+            for name, ruled in levels[0].items():
+                yield RulePlace(rules.name, scenario, name), ruled
 
 
 def read_value_at(ruleset: Ruleset, place: RulePlace) -> Any:
@@ -118,20 +114,11 @@ def diff_rounds(before: Ruleset, after: Ruleset) -> RoundsDiff:
     """Compare the values in effect. Moving a value to another level is not a change."""
     common = {"", *before.benchmarks} & {"", *after.benchmarks}
     places = {RulePlace("", "", LAYOUT), *(place for ruleset in (before, after) for place, _ in find_stated(ruleset))}
-    changes = [
-        RuleChange(place, *values)
-        for place in sorted(places, key=_order_place)
-        if place.benchmark in common
-        and (values := (read_value_at(before, place), read_value_at(after, place)))[0] != values[1]
-    ]
+    pairs = [(p, read_value_at(before, p), read_value_at(after, p)) for p in sorted(places) if p.benchmark in common]
     return RoundsDiff(
         before.round,
         after.round,
         added=tuple(sorted(set(after.benchmarks) - set(before.benchmarks))),
         removed=tuple(sorted(set(before.benchmarks) - set(after.benchmarks))),
-        changes=tuple(changes),
+        changes=tuple(RuleChange(*pair) for pair in pairs if pair[1] != pair[2]),
     )
-
-
-def _order_place(place: RulePlace) -> tuple[str, str, str]:
-    return place.benchmark, place.scenario, place.name

@@ -24,11 +24,7 @@ from reconciler.rules.ruled_value import SETTING_FIELDS, RoundFileError, RuledVa
 from reconciler.rules.ruleset import BenchmarkRules, Ruleset
 
 _CONF = "mlperf.conf"
-_SOURCES = (
-    "checker",
-    _CONF,
-    "old checker",
-)  # sources of a draft; if none is stricter, the first one with a value counts
+_SOURCES = ("checker", _CONF, "old checker")  # if none is stricter, the first one with a value counts
 _TODO = "TODO"
 _WORDS = ("true", "false", "null", "yes", "no", "on", "off")  # texts that YAML would read as another type
 _TABLES = {  # names in MODEL_CONFIG: benchmark → value, or scenario → value
@@ -128,15 +124,11 @@ def draft_round(round_name: str, base: Ruleset, checkers: Sequence[CheckerTables
 
 def _drop_older_metrics(statements: Statements) -> None:
     """Drop a metric of the older checker if the newer checker uses another one for the benchmark."""
-    bars = [place for place in statements if place.name.startswith("accuracy.")]
-    newer = {place.benchmark for place in bars if "checker" in statements[place]}
-    for place in bars:
-        if place.benchmark in newer and not any("checker" in statements[p] for p in bars if _is_of_metric(p, place)):
+    bars = [(p, p.benchmark, p.name.split(".")[1]) for p in statements if p.name.startswith("accuracy.")]
+    newer = {(benchmark, metric) for place, benchmark, metric in bars if "checker" in statements[place]}
+    for place, benchmark, metric in bars:
+        if benchmark in {name for name, _ in newer} and (benchmark, metric) not in newer:
             del statements[place]
-
-
-def _is_of_metric(place: RulePlace, other: RulePlace) -> bool:
-    return place.benchmark == other.benchmark and place.name.split(".")[1] == other.name.split(".")[1]
 
 
 def _add_statement(statements: Statements, place: RulePlace, source: str, said: Said) -> None:
@@ -177,10 +169,8 @@ def _read_checker(
         yield "models_TEST*", _read_tests(checker, round_name, benchmark)
         yield "limits", _read_limits(checker, benchmark)
         yield "metrics", _read_metrics(checker, round_name, benchmark)
-        yield (
-            "REQUIRED_ACC_BENCHMARK",
-            _read_files(checker.find("REQUIRED_ACC_BENCHMARK", benchmark, round_name), benchmark),
-        )
+        files = checker.find("REQUIRED_ACC_BENCHMARK", benchmark, round_name)
+        yield "REQUIRED_ACC_BENCHMARK", _read_files(files, benchmark)
 
 
 def _read_changes(table: Table, benchmark: str) -> Iterator[Reading]:
@@ -242,24 +232,20 @@ def _read_aliases(mapping: Table, base: Ruleset, named: Sequence[str]) -> Iterat
 def _read_fields(checker: CheckerTables, base: Ruleset) -> Iterator[Reading]:
     """Read a section as one value: the checker's list, with the previous round's values for the rest."""
     find, stated = checker.find_cell, {name: ruled.value for name, ruled in base.sections.items()}
-    for name, cell in (
-        ("measurements_fields", find("SYSTEM_IMP_REQUIRED_FILES")),
-        ("power_fields", find("SYSTEM_DESC_REQUIRED_FIELDS_POWER")),
-    ):
-        if cell is not None:
+    lists = {"measurements_fields": "SYSTEM_IMP_REQUIRED_FILES", "power_fields": "SYSTEM_DESC_REQUIRED_FIELDS_POWER"}
+    for name, table in lists.items():
+        if (cell := find(table)) is not None:
             yield RulePlace("", "", name), cell
-    fields, sut = (
-        find("SYSTEM_DESC_REQUIRED_FIELDS_NETWORK_MODE"),
-        find("NETWORK_MODE_REQUIRED_SUBSTRING_IN_SUT_NAME"),
-    )
+    fields = find("SYSTEM_DESC_REQUIRED_FIELDS_NETWORK_MODE")
+    sut = find("NETWORK_MODE_REQUIRED_SUBSTRING_IN_SUT_NAME")
     if fields is not None and sut is not None:
         yield RulePlace("", "", "network"), Constant({"fields": fields.value, "sut_name": sut.value}, fields.line)
     if (limit := find("MAX_ACCURACY_LOG_SIZE")) is not None:
         yield RulePlace("", "", "accuracy_log"), Constant({**stated["accuracy_log"], "limit": limit.value}, limit.line)
     filled = find("SYSTEM_DESC_MEANINGFUL_RESPONSE_REQUIRED_FIELDS")
     integer = find("SYSTEM_DESC_NUMERIC_RESPONSE_REQUIRED_FIELDS")
-    lists = [name for name in checker.tables if re.fullmatch(r"SYSTEM_DESC_REQUIR?ED_FIELDS(_SINCE_\w+)?", name)]
-    required = [cell for name in lists if (cell := find(name)) is not None]
+    named = [name for name in checker.tables if re.fullmatch(r"SYSTEM_DESC_REQUIR?ED_FIELDS(_SINCE_\w+)?", name)]
+    required = [cell for name in named if (cell := find(name)) is not None]
     if required and filled is not None:
         known = {entry["name"]: entry for entry in stated["system_fields"]}
         names = [name for cell in required for name in cell.value]
@@ -296,13 +282,9 @@ def _read_categories(checker: CheckerTables, round_name: str, benchmark: str) ->
     """Read the scenarios. If two are both optional, the checker's code, not its tables, requires one of them."""
     tables, lines = {}, []
     for name, category in _CATEGORY.items():
-        found = {
-            presence: cell
-            for presence in ("required", "optional")
-            if isinstance(
-                cell := checker.find_model_table(round_name, f"{presence}-scenarios-{name}").get(benchmark), Constant
-            )
-        }
+        presences = ("required", "optional")
+        tabled = {p: checker.find_model_table(round_name, f"{p}-scenarios-{name}").get(benchmark) for p in presences}
+        found = {presence: cell for presence, cell in tabled.items() if isinstance(cell, Constant)}
         if any(cell.value for cell in found.values()):
             lines += [cell.line for cell in found.values()]
             tables[category] = {presence: cell.value for presence, cell in found.items() if cell.value}
@@ -384,9 +366,8 @@ def _read_conf(statements: Statements, conf: UserConf, base: Ruleset, named: Seq
         name, _, key = full.rpartition(".")
         model, _, scenario = name.rpartition(".")
         where = f"{_CONF}:{line.line}"
-        setting = next(
-            (s for s in (find_settings(scenario) if scenario != "*" else SETTINGS) if s.conf_key == key), None
-        )
+        known = find_settings(scenario) if scenario != "*" else SETTINGS
+        setting = next((setting for setting in known if setting.conf_key == key), None)
         value = read_conf_value(setting, line) if setting is not None else line.integer
         general = _find_general_place(base, key) if setting is None else RulePlace("", "", setting.name)
         if general is None:
@@ -492,9 +473,7 @@ def _find_base(base: Ruleset, place: RulePlace) -> RuledValue | None:
     if place.benchmark:
         rules = base.find_benchmark(place.benchmark)
         if rules is None:
-            return next(
-                filter(None, (g.get(place.name) for g in (base.scenarios.get(place.scenario, {}), base.general))), None
-            )
+            return base.scenarios.get(place.scenario, {}).get(place.name) or base.general.get(place.name)
         if place.name == CATEGORIES:
             return rules.tables_ruled
         scenario = place.scenario if place.scenario in rules.levels else ""
@@ -556,7 +535,8 @@ def render_draft(draft: Draft) -> str:
     base = draft.base.round
     lines = [f"round: {draft.round}", f"extends: {base}"]
     if draft.removed:
-        lines += ["removed:", *map(_render_removed, draft.removed.items())]
+        reasons = {path: f"  # the checker has no {table}" if table else "" for path, table in draft.removed.items()}
+        lines += ["removed:", *(f"  - {path}{reason}" for path, reason in reasons.items())]
     document: dict[str, Any] = {}
     for place, said in draft.changed.items():
         _insert_value(document, draft, place, said)
@@ -585,11 +565,6 @@ def _render_comment(title: str, items: Any) -> list[str]:
     return ["#", f"# {title[0].upper()}{title[1:]}:", *listed] if listed else []
 
 
-def _render_removed(removed: tuple[str, str]) -> str:
-    path, table = removed
-    return f"  - {path}  # the checker has no {table}" if table else f"  - {path}"
-
-
 class _Leaf(Struct, frozen=True):
     text: str
     comment: str
@@ -598,15 +573,14 @@ class _Leaf(Struct, frozen=True):
 def _insert_value(document: dict[str, Any], draft: Draft, place: RulePlace, said: Mapping[str, Said]) -> None:
     sections = draft.base.sections
     dotted = place.name.split(".") if place.name.startswith(("accuracy.", "tests.")) else [place.name]
-    if not place.benchmark and not place.scenario and place.name in (*sections, "endpoints"):
-        path = [place.name]
-    elif not place.benchmark:
-        path = [*(("scenarios", place.scenario) if place.scenario else ("general",)), *dotted]
-    elif place.name == CATEGORIES:
+    level = ("scenarios", place.scenario) if place.scenario else ("general",)
+    if place.benchmark and place.name == CATEGORIES:
         path = ["benchmarks", place.benchmark, CATEGORIES]
-    else:
-        level = ("scenarios", place.scenario) if place.scenario else ("general",)
+    elif place.benchmark:
         path = ["benchmarks", place.benchmark, *level, *dotted]
+    else:
+        is_section = not place.scenario and place.name in (*sections, "endpoints")
+        path = [place.name] if is_section else [*level, *dotted]
     at = document
     for part in path[:-1]:
         at = at.setdefault(part, {})
@@ -619,11 +593,9 @@ def _make_leaf(draft: Draft, place: RulePlace, said: Mapping[str, Said]) -> _Lea
     before = _find_base(draft.base, place)
     new = before is None or (place.benchmark and place.benchmark not in draft.base.benchmarks)
     left = {} if before is None or new or place.name == "accuracy_files" else _list_said(before)
-    todo = {
-        source: Said(value, f"{_TODO}: {source} has the value of {draft.base.round}") for source, value in left.items()
-    }
     ordered = {source: said[source] for source in (*_SOURCES, "loadgen") if source in said}
-    ordered |= {source: item for source, item in todo.items() if source not in said}
+    for source, value in left.items():
+        ordered.setdefault(source, Said(value, f"{_TODO}: {source} has the value of {draft.base.round}"))
     first = next(iter(ordered.values())).value
     grouped: dict[str, tuple[list[str], Any]] = {}
     for source, item in ordered.items():

@@ -22,10 +22,8 @@ def compute_capacity(document: object) -> Decimal:
         names = {str(name).lower(): item for name, item in document.items()}
         if _SUPPLIES in names and _NEEDED in names:
             return _sum_needed(names[_SUPPLIES], names[_NEEDED])
-        return sum((compute_capacity(item) for item in document.values()), Decimal(0))
-    if isinstance(document, list):
-        return sum((compute_capacity(item) for item in document), Decimal(0))
-    return Decimal(0)
+        document = list(document.values())
+    return sum(map(compute_capacity, document), Decimal(0)) if isinstance(document, list) else Decimal(0)
 
 
 def _sum_needed(supplies: object, needed: object) -> Decimal:

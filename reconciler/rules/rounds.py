@@ -72,15 +72,8 @@ def check_form(document: Any) -> None:
             _check_scenarios(f"{where}.scenarios", entry.get("scenarios", {}))
 
 
-def check_divisions(divisions: Any) -> None:
-    """Check the names of the divisions, and of the demands that bind each."""
-    _check_names("divisions", _require_mapping("divisions", divisions), DIVISIONS, "division")
-    for division, demands in divisions.items():
-        _check_names(f"divisions.{division}", _require_mapping(f"divisions.{division}", demands), _DEMANDS, "demand")
-
-
 def make_tables(where: str, categories: Any) -> dict[str, ScenarioTable]:
-    """Return the scenarios that may be entered, by category as written."""
+    """Return the scenarios that may be entered, by normalised category."""
     tables = {}
     for category, entry in _require_mapping(where, categories).items():
         below = f"{where}.{category}"
@@ -88,7 +81,7 @@ def make_tables(where: str, categories: Any) -> dict[str, ScenarioTable]:
         table = make_value(below, ScenarioTable, entry or {})
         for scenario in (*table.required, *table.optional, *(name for group in table.one_of for name in group)):
             _check_names(below, [scenario], SCENARIOS, "scenario")
-        tables[category] = table
+        tables[normalise_category(category)] = table
     return tables
 
 
@@ -98,7 +91,9 @@ def make_section(name: str, value: Any) -> Any:
     if _is_struct(of):
         return make_value(name, of, value)
     items = get_args(of)[0]
-    return make_values(name, items, value) if _is_struct(items) else value
+    if not _is_struct(items):
+        return value
+    return tuple(make_value(f"{name}.{number}", items, entry) for number, entry in enumerate(value))
 
 
 _list_fields = functools.cache(fields)
@@ -116,20 +111,6 @@ def make_value(where: str, of: type[_T], entry: Any) -> _T:
         if item.required and item.name not in entry:
             raise RoundFileError(where, f"the key {item.name} is missing", fix=f"add {item.name}")
     return of(**entry)
-
-
-def make_values(where: str, of: type[_T], entries: Any) -> tuple[_T, ...]:
-    return tuple(make_value(f"{where}.{number}", of, entry) for number, entry in enumerate(entries))
-
-
-def check_place(where: str, names: Iterable[str]) -> None:
-    """Check a group of fields for a scenario: fields that apply to all scenarios are misplaced there."""
-    if misplaced := next((name for name in names if name in UNDIVIDED_FIELDS), None):
-        raise RoundFileError(
-            f"{where}.{misplaced}",
-            "it applies to all scenarios and is ignored here",
-            fix="move it to `general` of the benchmark or the round",
-        )
 
 
 def _check_scenarios(where: str, groups: Any) -> None:
@@ -204,9 +185,8 @@ def read_round(name: str, read: Callable[[str], bytes]) -> Ruleset:
     try:
         ruleset = parse_ruleset(_join_files(name, read, files))
         if ruleset.round != name:
-            raise RoundFileError(
-                "round", f"the file states {ruleset.round}", fix=f"rename it to {name}, the name of its file"
-            )
+            fix = f"rename it to {name}, the name of its file"
+            raise RoundFileError("round", f"the file states {ruleset.round}", fix=fix)
     except RoundFileError as error:
         raise error if error.at else _locate_error(error, files) from error
     return ruleset
@@ -267,27 +247,17 @@ def extend_round(base: Mapping[str, Any], own: Mapping[str, Any]) -> Mapping[str
 
     ``removed`` lists places of ``base`` as paths with slashes. Raises RoundFileError if one does not exist.
     """
-    later = order_round(base.get("round")) > order_round(own.get("round"))
-    kept = _drop_stated(base, own) if later else base
+    later, kept = order_round(base.get("round")) > order_round(own.get("round")), dict(base)
+    if later and "earlier" in base:  # without the earlier benchmarks of the later round that this round states itself
+        stated = own.get("benchmarks", {})
+        kept["earlier"] = {name: entry for name, entry in base["earlier"].items() if name not in stated}
     for path in own.get("removed", ()):
-        without = _remove_path(kept, path.split("/"), path)
-        kept = without if later else _keep_as_earlier(without, base, path)
-    return merge_fields(kept, {key: value for key, value in own.items() if key not in ("extends", "removed")})
-
-
-def _drop_stated(base: Mapping[str, Any], own: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Drop those earlier benchmarks of the later round that this round states itself."""
-    earlier = {name: entry for name, entry in base.get("earlier", {}).items() if name not in own.get("benchmarks", {})}
-    return {**base, "earlier": earlier} if "earlier" in base else base
-
-
-def _keep_as_earlier(kept: Mapping[str, Any], base: Mapping[str, Any], path: str) -> Mapping[str, Any]:
-    """Keep a removed benchmark, because it may still be entered in a division that accepts benchmarks of earlier
-    rounds."""
-    section, _, name = path.partition("/")
-    if section != "benchmarks" or "/" in name:
-        return kept
-    return {**kept, "earlier": {**kept.get("earlier", {}), name: base["benchmarks"][name]}}
+        kept = _remove_path(kept, path.split("/"), path)
+        section, _, name = path.partition("/")
+        # A removed benchmark may still be entered in a division that accepts benchmarks of earlier rounds.
+        if not later and section == "benchmarks" and "/" not in name:
+            kept["earlier"] = {**kept.get("earlier", {}), name: base["benchmarks"][name]}
+    return merge_fields(kept, {key: value for key, value in own.items() if key not in _CHAINING})
 
 
 def _remove_path(group: Mapping[str, Any], parts: list[str], path: str) -> dict[str, Any]:
@@ -305,7 +275,10 @@ def parse_ruleset(document: Mapping[str, Any]) -> Ruleset:
     name, scenarios = document["round"], _parse_levels(document.get("scenarios", {}), "scenarios")
     general = parse_fields(document["general"], "general")
     sections = {name: parse_ruled_value(name, document[name]) for name in SECTIONS if name in document}
-    check_divisions(sections["divisions"].value)
+    divisions = sections["divisions"].value
+    _check_names("divisions", _require_mapping("divisions", divisions), DIVISIONS, "division")
+    for division, demands in divisions.items():
+        _check_names(f"divisions.{division}", _require_mapping(f"divisions.{division}", demands), _DEMANDS, "demand")
     stated = {**document.get("earlier", {}), **document["benchmarks"]}
     entries = {benchmark: _resolve_entry(stated, benchmark, ()) for benchmark in stated}
     rules = {own: _make_benchmark(own, name, entry, scenarios, general) for own, entry in entries.items()}
@@ -341,11 +314,9 @@ def _check_tests(rules: BenchmarkRules, own: Collection[str]) -> None:
 def _resolve_entry(benchmarks: Mapping[str, Any], name: str, through: tuple[str, ...]) -> Mapping[str, Any]:
     """Apply a benchmark's entry on top of the benchmark that it is ``like``."""
     if name in through or name not in benchmarks:
-        chain = " is like ".join((*through, name))
+        chain, where = " is like ".join((*through, name)), f"benchmarks.{(*through, name)[0]}.like"
         fix = "use a benchmark of this round that does not refer back to this one"
-        raise RoundFileError(
-            f"benchmarks.{(*through, name)[0]}.like", f"{chain}: unknown benchmark, or a cycle", fix=fix
-        )
+        raise RoundFileError(where, f"{chain}: unknown benchmark, or a cycle", fix=fix)
     entry: Mapping[str, Any] = benchmarks[name]
     if "like" not in entry:
         return entry
@@ -380,10 +351,7 @@ def _make_benchmark(
     return BenchmarkRules(
         name=name,
         round=round_name,
-        tables={
-            normalise_category(category): table
-            for category, table in make_tables(f"{where}.categories", tables.value).items()
-        },
+        tables=make_tables(f"{where}.categories", tables.value),
         tables_ruled=tables,
         levels=levels,
     )
@@ -391,8 +359,10 @@ def _make_benchmark(
 
 def _parse_levels(groups: Mapping[str, Mapping[str, Any]], where: str) -> dict[str, Fields]:
     found = {name: parse_fields(group, f"{where}.{name}") for name, group in groups.items()}
-    for name, group in found.items():
-        check_place(f"{where}.{name}", group)
+    places = (f"{where}.{name}.{rule}" for name, group in found.items() for rule in group if rule in UNDIVIDED_FIELDS)
+    if place := next(places, ""):
+        fix = "move it to `general` of the benchmark or the round"
+        raise RoundFileError(place, "it applies to all scenarios and is ignored here", fix=fix)
     return found
 
 

@@ -83,9 +83,6 @@ class BenchmarkRules(Struct, frozen=True, dict=True):
         stated = (level[name] for level in levels if name in level)
         return next((ruled.value for ruled in stated if _LOADGEN.intersection(ruled.sources)), None)
 
-    def make_origin(self, ruled: RuledValue) -> Origin:
-        return Origin(f"round {self.round} ({', '.join(ruled.sources)})")
-
     def list_settings(self, scenario: str) -> dict[str, Value]:
         """List the initial settings for a run of this scenario, before the spec overrides them, each with its origin.
 
@@ -95,10 +92,8 @@ class BenchmarkRules(Struct, frozen=True, dict=True):
 
     def list_generation_rules(self, scenario: str) -> dict[str, Value]:
         """List the rules for an answer's tokens as ``generation.<mode>.<name>``; ``both`` means either mode."""
-        return {
-            f"generation.{n}": v
-            for n, v in self._read_values(self._list_below("generation", scenario), scenario, "generation.").items()
-        }
+        names = tuple(name for name in self.list_names(scenario) if name.startswith("generation."))
+        return self._read_values(names, scenario)
 
     def list_required_files(self, scenario: str) -> dict[str, Value]:
         """List the answers of an accuracy run that must exist as files (see ``extra_files``), for a score's key."""
@@ -154,15 +149,18 @@ class BenchmarkRules(Struct, frozen=True, dict=True):
         prefix = f"tests.{name}"
         if f"{prefix}.files" not in self.list_names(scenario):
             raise KeyError(f"round {self.round} has no test {name}")
-        settings, limits = (self._list_below(f"{prefix}.{group}", scenario) for group in ("settings", "limits"))
+        settings, limits = (
+            self._read_values(self._list_below(part, scenario), scenario, f"{part}.")
+            for part in (f"{prefix}.settings", f"{prefix}.limits")
+        )
         return TestRules(
             name=name,
             compared_with=self.get_value(f"{prefix}.compared_with", scenario),
             files=self.get_value(f"{prefix}.files", scenario),
             expected=parse_expected(self.get_value(f"{prefix}.expects", scenario)),
             performance_checks=self.get_value(f"{prefix}.performance_checks", scenario),
-            settings=self._read_values(settings, scenario, f"{prefix}.settings."),
-            limits=self._read_values(limits, scenario, f"{prefix}.limits."),
+            settings=settings,
+            limits=limits,
         )
 
     def find_presence(self, category: str, scenario: str) -> Presence:
@@ -180,8 +178,12 @@ class BenchmarkRules(Struct, frozen=True, dict=True):
         return tuple(name for name in table.required if name not in entered) + tuple(groups)
 
     def _read_values(self, names: tuple[str, ...], scenario: str, prefix: str = "") -> dict[str, Value]:
-        found = {name: self.find_ruled_value(f"{prefix}{name}", scenario) for name in names}
-        return {name: Value(item.value, self.make_origin(item)) for name, item in found.items() if item is not None}
+        found = ((name, self.find_ruled_value(f"{prefix}{name}", scenario)) for name in names)
+        return {
+            name: Value(item.value, Origin(f"round {self.round} ({', '.join(item.sources)})"))
+            for name, item in found
+            if item is not None
+        }
 
     def _list_below(self, prefix: str, scenario: str) -> tuple[str, ...]:
         start = f"{prefix}."

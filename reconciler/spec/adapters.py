@@ -6,50 +6,48 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from inspect import isclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args
 
 from msgspec.structs import replace
 from pydantic import Field, ValidationError
 
 from reconciler.errors import Problem
-from reconciler.resource.inputs import Origin, Value
+from reconciler.resource.inputs import Origin
 from reconciler.resource.settings import ADAPTER, RESULTS
 from reconciler.rules.rounds import list_rounds, load_ruleset
 from reconciler.spec import fields
 from reconciler.spec.commands import PLACEHOLDERS
-from reconciler.spec.groups import Empty, Group
-from reconciler.spec.layers import Block, LayeredSetting, combine, flatten
+from reconciler.spec.groups import Empty, Group, describe
+from reconciler.spec.layers import Block, combine, flatten, give_origin
 from reconciler.spec.locations import Variables
 from reconciler.spec.names import find_nearest, give_advice
 from reconciler.spec.nodes import ListNode, MapNode, Node, ScalarNode, convert_plain, parse
 from reconciler.spec.quantities import show_quantity
 from reconciler.spec.settings_models import SettingsGroup
-from reconciler.spec.validation import find_node, find_position
+from reconciler.spec.validation import find_group, find_node, find_position
 from reconciler.storage.files import has_path
 
 _FOLDER = Path(__file__).parent / "adapters"
 KIND = "Adapter"
-_WORDS = ("system", "scenario")  # words that come from a cell
 Scenario = Literal["SingleStream", "MultiStream", "Server", "Offline", "Interactive"]
 
 
 class Needs(Group):
     """Files that the commands need, below the folder given as `code`; may contain words, {system}, {scenario} and *."""
 
-    command: list[fields.Text] = Field([], description="Files that the command needs.")
-    score: list[fields.Text] = Field([], description="Files that the scorer needs.")
+    command: list[fields.Text] = describe("Files that the command needs.", [])
+    score: list[fields.Text] = describe("Files that the scorer needs.", [])
 
 
 class AdaptedBenchmark(Group):
     """A benchmark that the harness can run."""
 
-    words: Annotated[dict[str, fields.Text], Empty] = Field({}, description="Values of {name} in the settings.")
-    settings: SettingsGroup = Field(SettingsGroup(), description="Settings of this benchmark only.")
-    needs: Needs = Field(Needs(), description="Files that this benchmark needs in addition.")
-    unsupported: Annotated[dict[Scenario, fields.Text], Empty] = Field(
-        {}, description="Scenario → reason that its command does not run it."
+    words: Annotated[dict[str, fields.Text], Empty] = describe("Values of {name} in the settings.", {})
+    settings: SettingsGroup = describe("Settings of this benchmark only.", SettingsGroup())
+    needs: Needs = describe("Files that this benchmark needs in addition.", Needs())
+    unsupported: Annotated[dict[Scenario, fields.Text], Empty] = describe(
+        "Scenario → reason that its command does not run it.", {}
     )
 
 
@@ -59,39 +57,39 @@ class Rates(Group):
     files: fields.Text = Field(
         description="Path below its code; may contain {system} or {accelerator}, {scenario}, its placeholders and *."
     )
-    otherwise: fields.OptionalText = Field(None, description="Path to look at if there is no such file.")
-    accelerators: int | None = Field(None, description="Number of accelerators that a file with {accelerator} is for.")
-    system: fields.OptionalText = Field(None, description="Setting that names the system, if the files do not.")
-    spelling: Annotated[dict[str, fields.Text], Empty] = Field(
-        {}, description="Part of a system's name → the same part in that setting."
+    otherwise: fields.OptionalText = describe("Path to look at if there is no such file.")
+    accelerators: int | None = describe("Number of accelerators that a file with {accelerator} is for.")
+    system: fields.OptionalText = describe("Setting that names the system, if the files do not.")
+    spelling: Annotated[dict[str, fields.Text], Empty] = describe(
+        "Part of a system's name → the same part in that setting.", {}
     )
-    sections: Annotated[dict[str, fields.Text], Empty] = Field(
-        {}, description="End of a system's name, such as _MaxQ → start of the heading of its settings."
+    sections: Annotated[dict[str, fields.Text], Empty] = describe(
+        "End of a system's name, such as _MaxQ → start of the heading of its settings.", {}
     )
-    target_qps: Annotated[dict[Scenario, fields.Text], Empty] = Field({}, description="Scenario → name of its target.")
-    batch_size: fields.OptionalText = Field(None, description="Name of the batch size.")
-    min_duration: fields.OptionalText = Field(None, description="Name of the minimum duration, in ms.")
-    min_query_count: fields.OptionalText = Field(None, description="Name of the minimum number of queries.")
+    target_qps: Annotated[dict[Scenario, fields.Text], Empty] = describe("Scenario → name of its target.", {})
+    batch_size: fields.OptionalText = describe("Name of the batch size.")
+    min_duration: fields.OptionalText = describe("Name of the minimum duration, in ms.")
+    min_query_count: fields.OptionalText = describe("Name of the minimum number of queries.")
 
 
 class Harnessed(Group):
     """Facts about a published harness."""
 
     source: fields.Text = Field(description="Repository, commit and files that this is based on.")
-    notes: fields.OptionalText = Field(None, description="Notes for users, such as the names of systems.")
-    folder: fields.OptionalText = Field(
-        None, description="Path of its code below a whole checkout; may contain the benchmark's placeholders and *."
+    notes: fields.OptionalText = describe("Notes for users, such as the names of systems.")
+    folder: fields.OptionalText = describe(
+        "Path of its code below a whole checkout; may contain the benchmark's placeholders and *."
     )
-    cpu_folder: fields.OptionalText = Field(
-        None, description="End of the paths of code for systems without accelerators, if other folders are for those."
+    cpu_folder: fields.OptionalText = describe(
+        "End of the paths of code for systems without accelerators, if other folders are for those."
     )
-    settings: SettingsGroup = Field(SettingsGroup(), description="Settings of every benchmark.")
-    needs: Needs = Field(Needs(), description="Files that every benchmark needs.")
+    settings: SettingsGroup = describe("Settings of every benchmark.", SettingsGroup())
+    needs: Needs = describe("Files that every benchmark needs.", Needs())
     benchmarks: dict[str, AdaptedBenchmark] = Field(description="Official names of the benchmarks that it runs.")
-    unsupported: Annotated[dict[str, fields.Text], Empty] = Field(
-        {}, description="Official name → reason that it does not run it."
+    unsupported: Annotated[dict[str, fields.Text], Empty] = describe(
+        "Official name → reason that it does not run it.", {}
     )
-    published: Rates | None = Field(None, description="Initial values from its own files, for `init --harness`.")
+    published: Rates | None = describe("Initial values from its own files, for `init --harness`.")
 
 
 class Named(Group):
@@ -190,12 +188,7 @@ class HarnessAdapter:
         block = flatten(group, filled, f"adapter {self.name}")
         if not self.is_shipped:
             return block
-        origin = Origin(f"adapter {self.name}")
-        return {name: tuple(_set_origin(origin, layer) for layer in layers) for name, layers in block.items()}
-
-
-def _set_origin(origin: Origin, setting: LayeredSetting) -> LayeredSetting:
-    return replace(setting, value=Value(setting.value.value, origin))
+        return give_origin(block, Origin(f"adapter {self.name}"))
 
 
 def _fill_node(node: Node, words: Mapping[str, str]) -> Node:
@@ -220,9 +213,10 @@ def list_adapters() -> Mapping[str, HarnessAdapter]:
     """Return the included adapters by name."""
     found = {}
     for path in sorted(_FOLDER.glob("*.yaml")):
-        adapter, problems = read_adapter(path.read_text(encoding="utf-8"), f"adapter {path.stem}")
-        assert adapter is not None
-        assert not problems
+        tree, problems = parse(path.read_text(encoding="utf-8"), f"adapter {path.stem}")
+        assert tree is not None, problems
+        adapter, problems = convert_adapter(tree)
+        assert adapter is not None, problems
         found[adapter.name] = adapter
     return found
 
@@ -245,11 +239,6 @@ def correct_kind(tree: MapNode) -> tuple[MapNode, list[Problem]]:
     return MapNode(tree.origin, {**tree.items, "kind": replace(node, value=KIND)}, tree.keys), [problem]
 
 
-def read_adapter(text: str, name: str) -> tuple[HarnessAdapter | None, list[Problem]]:
-    tree, problems = parse(text, name)
-    return convert_adapter(tree) if tree is not None else (None, problems)
-
-
 def convert_adapter(tree: MapNode) -> tuple[HarnessAdapter | None, list[Problem]]:
     try:
         document = AdapterDocument.model_validate(convert_plain(tree), context=Variables({}))
@@ -266,7 +255,7 @@ def convert_adapter(tree: MapNode) -> tuple[HarnessAdapter | None, list[Problem]
 def _check_words(adapter: HarnessAdapter, tree: MapNode) -> Iterator[Problem]:
     """Check that no word replaces a placeholder, and that paths and names contain only words. Settings are checked
     with the cells that use them."""
-    known = {*_WORDS}
+    known = {"system", "scenario"}  # words that come from a cell
     for name, benchmark in adapter.known.benchmarks.items():
         for word in benchmark.words:
             known.add(word)
@@ -327,22 +316,8 @@ def _explain_finding(finding: Any, tree: MapNode) -> Problem:
 
 def _find_meant(where: Sequence[int | str]) -> str | None:
     *above, name = map(str, where)
-    return find_nearest(name, _list_fields(AdapterDocument, above))
-
-
-def _list_fields(group: type[Group], where: Sequence[str]) -> list[str]:
-    """List the fields of the group at a position in an adapter."""
-    names = iter(where)
-    for name in names:
-        inner = next((f.annotation for n, f in group.model_fields.items() if (f.alias or n) == name), None)
-        if get_origin(inner) is dict:
-            inner = get_args(inner)[1]
-            next(names, None)
-        inner = next((each for each in (*get_args(inner), inner) if isclass(each) and issubclass(each, Group)), None)
-        if inner is None:
-            return []
-        group = inner
-    return group.list_names()
+    group = find_group(above, AdapterDocument)
+    return find_nearest(name, group.list_names()) if group is not None else None
 
 
 def describe_missing(adapter: HarnessAdapter, benchmark: str, scenario: str = "") -> tuple[str, str]:

@@ -14,7 +14,7 @@ from reconciler.resource.kinds import Cell
 from reconciler.resource.programs import find_program_of_division
 from reconciler.resource.settings import Trial
 from reconciler.spec.declared import Reading
-from reconciler.spec.edit import EditError, New, compose, find_deepest, set_value
+from reconciler.spec.edit import EditError, compose, find_deepest, set_value
 from reconciler.spec.files import Source, compute_blob_id, read_sources
 from reconciler.spec.loading import read_texts
 from reconciler.spec.nodes import resolve
@@ -77,14 +77,9 @@ def has_path(source: Source, path: Sequence[str]) -> bool:
 
 
 def _set_setting(text: str, file: str, cell: Cell, name: str, value: str) -> str:
+    number = resolve(value)  # as YAML does, so that a number is not quoted
     try:
-        return set_value(text, (*get_path(cell), *name.split(".")), _convert_value(value))
+        return set_value(text, (*get_path(cell), *name.split(".")), value if number is None else number)
     except (EditError, SpecError) as error:
         fix = "add settings for this cell to the spec, then try again"
         raise ReconcilerError(f"{file}: {name} of {cell} cannot be changed: {error}", fix=fix) from error
-
-
-def _convert_value(value: str) -> New:
-    """Convert a value as YAML does, so that a number is not quoted."""
-    found = resolve(value)
-    return value if found is None else found

@@ -56,9 +56,6 @@ def _list_places(declared: Declared) -> Iterator[tuple[str, str, Value, str]]:
                     yield cell.cell.benchmark, name, setting, str(path)
 
 
-# Check the dataset and model settings of built-in benchmarks. An unknown one would only change the key, and a wrong
-# value would be reported only when a child process reads it.
-
 # Add an MLPerf benchmark's defaults for values that the spec does not set: official name, weights, types.
 
 _INPUTS, _PRECISION, _QUANTIZED = "dataset.settings.dtype", "engine.precision", "model.settings.precision"
@@ -69,7 +66,7 @@ def add_facts(name: str, block: Block, facts: BenchmarkFacts) -> None:
     """Add the benchmark's defaults for values that the spec does not set."""
     known = {
         "benchmark.official": facts.find_official_name(name),
-        "measurements.starting_weights_filename": facts.model.weights,
+        "measurements.starting_weights_filename": facts.model.weights or facts.model.file,
         "measurements.retraining": "No",
     }
     _add_known(block, facts, known)
@@ -132,7 +129,8 @@ _OF_MODELS: Mapping[str, Any] = {
 
 
 def check_benchmark_settings(settings: Block) -> Iterator[Problem]:
-    """Check the settings of a built-in benchmark. What a user's own benchmark reads is defined only in its file."""
+    """Check the settings of a built-in benchmark: an unknown one would only change the key, and a wrong value would be
+    reported only when a child process reads it. What a user's own benchmark reads is defined only in its file."""
     if "benchmark.path" in settings or not any(".settings." in name for name in settings):
         return
     facts = _find_facts(settings)
@@ -188,12 +186,17 @@ _INEFFECTIVE = (
 def check_cell(settings: Block) -> Iterator[Problem]:
     """Check a cell with a backend. Each problem is at the wrong value, so that cells that share it have one problem."""
     for lower, upper in _ORDERED:
-        yield from _check_order(settings, lower, upper)
+        if lower in settings and upper in settings:
+            low, high = settings[lower][0], settings[upper][0]
+            if 0 < int(high.value.value) < int(low.value.value):  # for LoadGen, a maximum of 0 is no bound
+                message = f"{lower} is greater than {upper} ({high.value.origin})"
+                yield low.make_problem(message, f"lower {lower} or raise {upper}")
     backend, written = get_text(settings, "engine.backend"), get_text(settings, "engine.precision")
     facts = BACKENDS[backend]
     if written and written not in facts.precisions:
         fix = _suggest_quantized(facts, written) or give_advice(written, facts.precisions)
-        fix += _suggest_other_backends(written)
+        able = [name for name, other in BACKENDS.items() if written in other.precisions]
+        fix += f", or use backend {' or '.join(able)}" if able else ""
         yield settings["engine.precision"][0].make_problem(f"backend {backend} does not support {written}", fix)
     if facts.serves and "run.options.url" in settings and "run.options.model" not in settings:
         listing = "GET /v1/models" if facts.generates else "POST /v2/repository/index"
@@ -202,27 +205,16 @@ def check_cell(settings: Block) -> Iterator[Problem]:
     for scenario, name, reason, fix in _INEFFECTIVE:
         if name in settings and settings[name][0].path.endswith(f".{scenario}.{name}"):
             yield settings[name][0].make_problem(f"{name} has no effect in {scenario}, {reason}", fix)
-    yield from _check_weights(settings, backend, facts)
-    yield from _check_model(settings, backend, facts)
-    for name, layers in settings.items():
-        if ".options." not in name:
-            continue
-        for part, other in (("engine", "run"), ("run", "engine")):
-            prefix = f"{part}.options."
-            if name.startswith(prefix):
-                yield from _check_option(layers[0], name.removeprefix(prefix), backend, part, other)
-
-
-def _check_weights(settings: Block, backend: str, facts: BackendFacts) -> Iterator[Problem]:
-    """Refuse a model whose weights have fewer bits than this backend can read."""
-    if "model.settings.weights" not in settings:
-        return
-    asked = settings["model.settings.weights"][0]
-    kind = str(asked.value.value)
-    if facts.builds_engine and kind not in facts.weights:
+    kind = get_text(settings, _WEIGHTS)
+    if _WEIGHTS in settings and facts.builds_engine and kind not in facts.weights:
         able = [name for name, other in BACKENDS.items() if kind in other.weights]
         why = f"backend {backend} does not read weights of type {kind}"
-        yield asked.make_problem(why, f"choose backend {' or '.join(able)}" if able else 'write "int4"')
+        yield settings[_WEIGHTS][0].make_problem(why, f"choose backend {' or '.join(able)}" if able else 'write "int4"')
+    yield from _check_model(settings, backend, facts)
+    for name, layers in settings.items():
+        part, options, option = name.partition(".options.")
+        if options and part in ("engine", "run"):
+            yield from _check_option(layers[0], option, backend, part, "run" if part == "engine" else "engine")
 
 
 def can_compute(facts: BackendFacts, benchmark: BenchmarkFacts) -> bool:
@@ -241,7 +233,8 @@ def _check_model(settings: Block, backend: str, facts: BackendFacts) -> Iterator
         known = entered if entered is not None and entered.computed == "network" else None
     if known is None or "benchmark.path" in settings or COMMAND in settings or can_compute(facts, known):
         return
-    able = [name for name, other in BACKENDS.items() if not _computes_nothing(other) and can_compute(other, known)]
+    computing = {n: other for n, other in BACKENDS.items() if other.distributions or other.builds_engine}
+    able = [name for name, other in computing.items() if not other.synthetic and can_compute(other, known)]
     message = f"backend {backend} does not support {known.code}, {_KINDS[known.computed]}"
     if facts.computes(known.computed):
         message = f"backend {backend} takes no {next(iter(known.model.inputs))}, which {known.code} needs"
@@ -257,20 +250,6 @@ _KINDS = {
 }
 
 
-def _computes_nothing(facts: BackendFacts) -> bool:
-    return facts.synthetic or not (facts.distributions or facts.builds_engine)
-
-
-def _check_order(settings: Block, lower: str, upper: str) -> Iterator[Problem]:
-    if lower not in settings or upper not in settings:
-        return
-    low, high = settings[lower][0], settings[upper][0]
-    # LoadGen treats a maximum of zero as no bound.
-    if 0 < int(high.value.value) < int(low.value.value):
-        message = f"{lower} is greater than {upper} ({high.value.origin})"
-        yield low.make_problem(message, f"lower {lower} or raise {upper}")
-
-
 def _suggest_quantized(facts: BackendFacts, precision: str) -> str:
     """Suggest a fix for int8, which is a property of the model, since a backend that builds engines follows the model's
     Q/DQ nodes."""
@@ -280,11 +259,6 @@ def _suggest_quantized(facts: BackendFacts, precision: str) -> str:
         "remove it and set 'model: {settings: {precision: int8}}', which quantizes the model, "
         "or use a model with Q/DQ nodes"
     )
-
-
-def _suggest_other_backends(precision: str) -> str:
-    able = [name for name, facts in BACKENDS.items() if precision in facts.precisions]
-    return f", or use backend {' or '.join(able)}" if able else ""
 
 
 def _list_options(facts: BackendFacts, part: str) -> Mapping[str, Option[Any]]:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from harness.catalog import BACKENDS
 from reconciler.errors import Problem
-from reconciler.resource.kinds import ACCURACY, PERFORMANCE, SCENARIOS
+from reconciler.resource.kinds import MODES, SCENARIOS
 from reconciler.resource.placeholders import (
     Conditional,
     OpenConditionError,
@@ -77,7 +77,6 @@ _WITH_ADDRESS = (*_WITH_SERVICE, "client_config")  # placeholders that contain t
 # Further names in {name:+text}, which makes a part of a command conditional. The end of a system's name (_MaxQ) may
 # also be used.
 _ENDINGS = ("_MaxQ", "_MaxP", "_TRT")  # the usual ones; a similar but different name is a mistake
-_OF_RUNS, _OF_SCENARIOS = (ACCURACY, PERFORMANCE), tuple(SCENARIOS)
 _OF_SCORES = (SCORE_COMMAND, "harness.code", "harness.configs", "harness.cwd", "harness.image", "harness.timeout")
 _TEXTS = (COMMAND, SCORE_COMMAND, "harness.cwd", "harness.logs", "harness.outputs", "harness.user_conf_at")
 
@@ -92,10 +91,9 @@ def check_harness(settings: Block, *, scorer_refused: bool = False) -> Iterator[
     served = SERVICE_COMMAND in settings
     known = [name for name in PLACEHOLDERS if served or name not in _WITH_SERVICE]
     known += _OF_POINTS if _find_format(settings).TIES_ACCURACY else ()
-    misspelt: list[Problem] = []
-    for name, setting in texts.items():
-        allowed = [item for item in known if name != SCORE_COMMAND or item not in _WITH_SERVICE]
-        misspelt += _check_placeholders(setting, allowed)
+    unserved = [item for item in known if item not in _WITH_SERVICE]
+    allowed = ((setting, unserved if name == SCORE_COMMAND else known) for name, setting in texts.items())
+    misspelt = [problem for setting, names in allowed for problem in _check_placeholders(setting, names)]
     yield from misspelt
     yield from _check_build(settings)
     yield from _check_service(settings, texts.values())
@@ -149,9 +147,9 @@ def _check_placeholders(setting: LayeredSetting, known: Collection[str], of: str
             if isinstance(part, Placeholder) and part.name not in known:
                 fix = f"{give_advice(part.name, known)}; write {{{{{part.name}}}}} for literal braces"
                 yield setting.make_problem(f"{{{part.name}}} is not a placeholder{of}", fix)
-            runs = _OF_RUNS if "mode" in known else ()
+            runs = MODES if "mode" in known else ()
             usual = find_nearest(part.name, _ENDINGS) or part.name if part.name.startswith("_") else ""
-            allowed = (*known, *runs, *_OF_SCENARIOS, usual)
+            allowed = (*known, *runs, *SCENARIOS, usual)
             if isinstance(part, Conditional) and part.name not in allowed:
                 fix = give_advice(part.name, [name for name in allowed if name])
                 yield setting.make_problem(f"{{{part.name}:+…}} does not refer to a value of a run{of}", fix)

@@ -9,7 +9,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from harness.benchmark_catalog import BENCHMARKS
@@ -42,6 +41,7 @@ from reconciler.spec.layers import (
     combine,
     flatten,
     get_text,
+    give_origin,
     order_layers,
     resolve_blocks,
 )
@@ -131,35 +131,21 @@ _FILE = Path(__file__).with_name("presets.yaml")
 PRESET_MARK = "/"  # part of a preset's name; names of a spec's blocks cannot contain it
 
 
-class Preset(Struct, frozen=True):
-    """An included starting block for a common system. ``source``: where its values were published."""
-
-    name: str
-    source: str
-    settings: MapNode
-
-    def make_block(self) -> Block:
-        """Make a block like a named block of a spec. The entry ``preset.NAME`` is not a setting; it records the
-        preset."""
-        group = SettingsGroup.model_validate(convert_plain(self.settings), context=Variables({}))
-        path, origin = f"preset {self.name}", Origin(f"preset {self.name}")
-        block = flatten(group, self.settings, path)
-        own = {name: layers[0].imply(layers[0].value.value, origin) for name, layers in block.items()}
-        return {**own, f"preset.{self.name}": (LayeredSetting(Value(self.source, origin), path),)}
-
-
 @cache
-def list_presets() -> Mapping[str, Preset]:
-    """Return the presets by name, in the file's order."""
+def list_presets() -> Mapping[str, Block]:
+    """Return the included starting blocks for common systems by name, in the file's order. The entry ``preset.NAME`` of
+    a block is not a setting; it records the preset, and where its values were published."""
     tree, problems = parse(_FILE.read_text(encoding="utf-8"), _FILE.name)
     assert tree is not None, problems
     return {name: _read_preset(name, node) for name, node in tree.items.items() if isinstance(node, MapNode)}
 
 
-def _read_preset(name: str, node: MapNode) -> Preset:
-    settings = node.items["settings"]
-    assert isinstance(settings, MapNode)
-    return Preset(name, str(convert_plain(node.items["source"])).strip(), settings)
+def _read_preset(name: str, node: MapNode) -> Block:
+    settings, path, origin = node.items["settings"], f"preset {name}", Origin(f"preset {name}")
+    group = SettingsGroup.model_validate(convert_plain(settings), context=Variables({}))
+    source = str(convert_plain(node.items["source"])).strip()
+    own = give_origin(flatten(group, settings, path), origin)
+    return {**own, f"preset.{name}": (LayeredSetting(Value(source, origin), path),)}
 
 
 # Places where the submission tree may not be rendered, since it would mix with the repository's own files.
@@ -231,7 +217,6 @@ def _put_place(block: Block, name: str, value: str, origin: Origin) -> None:
     block[name] = (LayeredSetting(Value(value, origin), name),)
 
 
-_SCORE = "score"  # setting of a harness
 _STATED = frozenset(("system.category", "system.status"))  # required for each system with cells
 _ELSEWHERE = "external"  # code of a benchmark whose runs are imported
 _SCENARIO_ORDER = {name: index for index, name in enumerate(SCENARIOS)}
@@ -265,7 +250,7 @@ class Declaring:
         self._complete = complete
         self.sound = complete and not refused
         self._commands_refused = any(path.endswith(f".{COMMAND}") for path in refused)
-        self._scorer_refused = any(_SCORE in path.split(".") for path in refused)
+        self._scorer_refused = any("score" in path.split(".") for path in refused)
         named = document.spec.program or ""
         self._program = named if named in PROGRAMS else ""
         self._adapters = list_all_adapters(adapters)
@@ -281,8 +266,7 @@ class Declaring:
 
     def declare(self, files: tuple[SpecFile, ...]) -> Declared:
         """Return the declared submission, which may be used only if ``problems`` is empty. Raises nothing."""
-        found = (*self._declare_cells(), *self._declare_program_cells())
-        entered = sorted(found, key=lambda item: _make_sort_key(item.cell))
+        entered = sorted(self._declare_cells(), key=lambda item: _make_sort_key(item.cell))
         cells, unfit = expand_backgrounds(entered)
         self.problems += unfit if self.sound else ()
         return Declared(
@@ -321,11 +305,12 @@ class Declaring:
             fix = "list single documents: calibration, bandwidth"
             titles = " or ".join(entry.title for entry in PROGRAMS.values()) or "other"
             self.complain(("spec", "documents", "folder"), f"only an {titles} submission has docs/", fix)
-        if self.spec.tree is not None and (name := find_variable(str(self.spec.tree))):
-            unset = explain_unset(name)
-            self.complain_of_value(("spec", "tree"), unset.message, unset.fix)
-        elif self.spec.tree is not None and (wrong := find_misplaced_tree(str(self.spec.tree), self._folder)):
-            self.complain_of_value(("spec", "tree"), *wrong)
+        if "tree" in found:
+            written = str(self.spec.tree)
+            unset = explain_unset(name) if (name := find_variable(written)) else None
+            wrong = (unset.message, unset.fix) if unset else find_misplaced_tree(written, self._folder)
+            if wrong:
+                self.complain_of_value(("spec", "tree"), *wrong)
         return found
 
     def _make_value(self, value: object, *where: str) -> Value:
@@ -340,9 +325,8 @@ class Declaring:
         self.problems.append(origin.make_problem(".".join(where), message, fix))
 
     def complain_of_value(self, where: tuple[str, ...], message: str, fix: str) -> None:
-        node = self._find_node(*where)
-        origin = node.origin if node is not None else DEFAULT
-        self.problems.append(origin.make_problem(".".join(where), message, fix))
+        value = self._make_value(None, *where)
+        self.problems.append(value.origin.make_problem(".".join(where), message, fix))
 
     def _resolve_defaults(self) -> dict[str, Block]:
         defaults = self.spec.defaults
@@ -357,7 +341,7 @@ class Declaring:
         uses, circles = break_cycles("defaults", "use", uses, origins)
         self.problems += circles
         presets = sorted({name for used in uses.values() for name in used if PRESET_MARK in name})
-        own |= {name: list_presets()[name].make_block() for name in presets}
+        own |= {name: list_presets()[name] for name in presets}
         return resolve_blocks(own, {**uses, **dict.fromkeys(presets, ())})
 
     def _list_used(self, settings: SettingsGroup, where: tuple[str, ...]) -> tuple[str, ...]:
@@ -382,7 +366,7 @@ class Declaring:
 
     def layer(self, settings: SettingsGroup, where: tuple[str, ...], *, leave_out: Collection[str] = ()) -> Block:
         names = self._list_used(settings, where)
-        used = [list_presets()[name].make_block() if PRESET_MARK in name else self._blocks[name] for name in names]
+        used = [list_presets()[name] if PRESET_MARK in name else self._blocks[name] for name in names]
         return combine([*used, flatten(settings, self._find_node(*where), ".".join(where), leave_out=leave_out)])
 
     def _order_systems(self) -> dict[str, tuple[str, ...]]:
@@ -452,21 +436,18 @@ class Declaring:
 
     def _check_count(self, block: Block) -> None:
         accelerator = get_text(block, "hardware.accelerator", "none")
-        if "hardware.count" in block and accelerator.lower() not in NO_HARDWARE:
-            count = block["hardware.count"][0]
-            if count.value.value == 0:
-                self.sound = False
-                fix = "set the number per node, such as 8, or remove accelerator"
-                self.problems.append(count.make_problem(f"count is 0, but {accelerator} is declared", fix))
-        if "hardware.mig" in block and accelerator.lower() in NO_HARDWARE:
-            slices = block["hardware.mig"][0]
-            message = f"slices {slices.value.value} are declared, and no accelerator"
-            self.problems.append(slices.make_problem(message, "add it, such as 'accelerator: NVIDIA A30'"))
-        elif "hardware.mig" in block:
-            slices = block["hardware.mig"][0]
-            if wrong := explain_wrong_slices(str(slices.value.value), accelerator):
-                fix = "list the GPU's profiles: nvidia-smi mig -lgip"
-                self.problems.append(slices.make_problem(wrong, fix))
+        absent = accelerator.lower() in NO_HARDWARE
+        if not absent and get_text(block, "hardware.count") == "0":
+            self.sound = False
+            fix = "set the number per node, such as 8, or remove accelerator"
+            message = f"count is 0, but {accelerator} is declared"
+            self.problems.append(block["hardware.count"][0].make_problem(message, fix))
+        for slices in block.get("hardware.mig", ())[:1]:
+            if absent:
+                message = f"slices {slices.value.value} are declared, and no accelerator"
+                self.problems.append(slices.make_problem(message, "add it, such as 'accelerator: NVIDIA A30'"))
+            elif wrong := explain_wrong_slices(str(slices.value.value), accelerator):
+                self.problems.append(slices.make_problem(wrong, "list the GPU's profiles: nvidia-smi mig -lgip"))
 
     def _layer_systems(self) -> dict[tuple[str, ...], Block]:
         """Return the cell settings in each system, in its benchmarks, and in their scenarios."""
@@ -506,10 +487,8 @@ class Declaring:
                 continue
             each, nodes = (system.settings.get(f"hardware.{number}") for number in ("count", "nodes"))
             count = int(each.value if each else 0) * int(nodes.value if nodes else 1)
-            if not count and self.sound:
-                message, fix = _explain_no_count(system)
-                self.problems.append(layers[0].make_problem(message, fix))
             if not count:
+                self.problems += [layers[0].make_problem(*_explain_no_count(system))] if self.sound else []
                 continue
             total = show_decimal(Decimal(written.removesuffix(PER_ACCELERATOR)) * count)
             block[name] = (*layers[0].imply(total), *layers[0].imply(written), *layers[1:])
@@ -585,17 +564,24 @@ class Declaring:
         """Report a missing file of the repository; a file located by a variable may be on another machine."""
         node, path = self._find_node(*where), Path(str(setting.value.value))
         written = str(node.value) if isinstance(node, ScalarNode) else ""
-        if "$" in written or path.is_absolute() or _is_file(self._folder / path):
+        if "$" in written or path.is_absolute():
+            return
+        if os.path.isfile(self._folder / path):  # noqa: PTH113  False also for a name that is too long
             return
         message = f"no such file: {show_quantity(path)}"
         fix = "correct the path (it is relative to the repository), or add the file"
         self.problems.append(setting.value.origin.make_problem(".".join(where), message, fix))
 
-    def _declare_cells(self) -> Iterable[DeclaredCell]:
+    def _declare_cells(self) -> Iterator[DeclaredCell]:
         for (division, system, benchmark), scenarios, inner in self.list_entered(""):
             for scenario in scenarios.model_fields_set:
                 cell, where = Cell(division, system, benchmark, scenario), (*inner, scenario)
                 yield self.declare_cell(cell, self.layer(getattr(scenarios, scenario), where), where)
+        for program in PROGRAMS:
+            if program == self._program:
+                yield from load_program(program).declare_cells(self)
+            else:
+                tuple(self.list_entered(program))  # reports divisions of other programs
 
     def list_entered(self, program: str) -> Iterator[tuple[tuple[str, str, str], Any, tuple[str, ...]]]:
         """Yield (division, system, benchmark), its value and its path, for the divisions of ``program``; report them
@@ -617,13 +603,6 @@ class Declaring:
                     inner = (*where, benchmark)
                     self._check_declared(benchmark, "benchmarks", inner)
                     yield (division, system, benchmark), entered, inner
-
-    def _declare_program_cells(self) -> Iterator[DeclaredCell]:
-        for program in PROGRAMS:
-            if program == self._program:
-                yield from load_program(program).declare_cells(self)
-            else:
-                tuple(self.list_entered(program))  # reports divisions of other programs
 
     def _check_declared(self, name: str, section: str, where: tuple[str, ...]) -> None:
         names = self._list_names(section)
@@ -687,13 +666,6 @@ class Declaring:
 
 def _is_from(adapter: HarnessAdapter, block: Block, name: str) -> bool:
     return name in block and block[name][0].value.origin.file == adapter.file
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except OSError:  # for example, a name that is too long for the file system
-        return False
 
 
 def _explain_no_count(system: DeclaredSystem) -> tuple[str, str]:

@@ -36,16 +36,11 @@ def format_spec(text: str, name: str) -> str:
     plain = text.replace("\r\n", "\n").replace("\r", "\n")
     if _BLOCK_TEXT.search(plain):
         return f"{plain.rstrip()}\n"
-    lines = [_space_comment(line.rstrip()) for line in plain.split("\n")]
+    # "#comment" on its own line becomes "# comment"; modelines and shebangs are unchanged.
+    lines = [re.sub(r"^( *)#([^\s#!].*)$", r"\1# \2", line.rstrip()) for line in plain.split("\n")]
     kept = [line for before, line in pairwise(["", *lines]) if line or before]
     formatted = "\n".join(kept).rstrip("\n") + "\n"
     return formatted if read(formatted) == read(text) else text
-
-
-def _space_comment(line: str) -> str:
-    """Change ``#comment`` on its own line to ``# comment``; modelines and shebangs are unchanged."""
-    found = re.fullmatch(r"( *)#([^\s#!].*)", line)
-    return f"{found[1]}# {found[2]}" if found else line
 
 
 # Remove or move entries of a user's spec, with their comments. An entry in block style includes the lines of its value
@@ -103,40 +98,26 @@ def _find_outermost(root: MappingNode, path: Sequence[str], keep: int) -> list[s
 
 def _find_entry(text: str, names: Sequence[str]) -> _Entry:
     holder, depth = find_deepest(compose(text), names[:-1])
-    if depth != len(names) - 1 or not isinstance(holder, MappingNode):
-        raise EditError(f"not found: {'.'.join(names)}")
-    index = next((i for i, (key, _) in enumerate(holder.value) if key.value == names[-1]), -1)
+    entries = holder.value if depth == len(names) - 1 and isinstance(holder, MappingNode) else []
+    index = next((i for i, (key, _) in enumerate(entries) if key.value == names[-1]), -1)
     if index < 0:
         raise EditError(f"not found: {'.'.join(names)}")
-    key, value = holder.value[index]
+    key, value = entries[index]
     start, column = int(key.start_mark.index), int(key.start_mark.column)
-    if holder.flow_style:
-        return _find_flow_entry(holder, index, start)
+    if holder.flow_style:  # include the comma between the entry and its neighbour
+        if index + 1 < len(entries):
+            return _Entry(start, int(entries[index + 1][0].start_mark.index), 0)
+        before_key, before = entries[index - 1]
+        return _Entry(_find_end(before, before_key) if index else start, _find_end(value, key), 0)
     end = text.find("\n", _find_end(value, key))
     end = len(text) if end < 0 else end + 1
-    start = _include_comments(text, start - column, column)
-    return _Entry(start, end, column, text[start:end])
-
-
-def _find_flow_entry(holder: MappingNode, index: int, start: int) -> _Entry:
-    """Include the comma between the entry and its neighbour."""
-    key, value = holder.value[index]
-    if index + 1 < len(holder.value):
-        return _Entry(start, int(holder.value[index + 1][0].start_mark.index), 0)
-    if index:
-        before = holder.value[index - 1]
-        start = _find_end(before[1], before[0])
-    return _Entry(start, _find_end(value, key), 0)
-
-
-def _include_comments(text: str, start: int, column: int) -> int:
-    """Find the start of the comment lines directly above a line, with the same indentation."""
-    while start:
-        before = text.rfind("\n", 0, start - 1) + 1
-        if not text[before:start].startswith(f"{' ' * column}#"):
+    start -= column
+    while start:  # include the comment lines directly above, with the same indentation
+        before_line = text.rfind("\n", 0, start - 1) + 1
+        if not text[before_line:start].startswith(f"{' ' * column}#"):
             break
-        start = before
-    return start
+        start = before_line
+    return _Entry(start, end, column, text[start:end])
 
 
 def _put_entry(text: str, target: list[str], entry: _Entry, value: Any) -> str:
@@ -144,10 +125,7 @@ def _put_entry(text: str, target: list[str], entry: _Entry, value: Any) -> str:
     if depth == len(target):
         raise EditError(f"{'.'.join(target)} already exists")
     if not entry.lines or not isinstance(node, MappingNode) or node.flow_style or not node.value:
-        inner: Any = value if isinstance(value, Mapping) else {}
-        for name in reversed(target[depth + 1 :]):
-            inner = {name: inner}
-        return _insert_entry(text, node, target[depth], inner)
+        return _insert_entry(text, node, target[depth:], value if isinstance(value, Mapping) else {})
     column, lines = _find_column(node), []
     for name in target[depth:-1]:
         lines.append(f"{' ' * column}{render_value(name)}:")
@@ -222,10 +200,7 @@ def set_value(text: str, path: str | Sequence[str], value: New) -> str:
     if depth == len(names):
         edited = _replace_node(text, node, value)
     else:
-        inner = value
-        for name in reversed(names[depth + 1 :]):
-            inner = {name: inner}
-        edited = _insert_entry(text, node, names[depth], inner)
+        edited = _insert_entry(text, node, names[depth:], value)
     _set_at(expected, names, _convert_plain(value))
     _require_same(expected, edited)
     return edited
@@ -263,7 +238,7 @@ def append_values(text: str, path: Sequence[str], values: Sequence[int]) -> str:
         edited = text
         for value in values:
             node, _ = find_deepest(compose(edited), path)
-            edited = _insert_entry(edited, node, value, {})
+            edited = _insert_entry(edited, node, [Number(value)], {})
             _set_at(expected, [*path, str(value)], {})
         _require_same(expected, edited)
         return edited
@@ -373,15 +348,19 @@ def _fill_empty(text: str, node: Any, value: New) -> str:
     return f"{text[:index]}{colon} {render_value(value)}{text[index:]}"
 
 
-def _insert_entry(text: str, node: Any, name: str | int, value: New) -> str:
-    """Add an entry to a mapping, in the mapping's own style."""
-    entry = f"{render_value(name)}: {render_value(value)}"
+def _insert_entry(text: str, node: Any, names: Sequence[str], value: New) -> str:
+    """Add a value below ``names`` to a mapping, in the mapping's own style."""
+    name, *groups = names
+    for inner in reversed(groups):
+        value = {inner: value}
     if _is_empty(node):
-        return _fill_empty(text, node, {str(name): value})
+        return _fill_empty(text, node, {name: value})
     if not isinstance(node, MappingNode):
         raise EditError(f"line {node.start_mark.line + 1}: cannot add '{name}': there is already a value")
+    entry = f"{render_value(name)}: {render_value(value)}"
     if node.flow_style:
-        return _insert_flow(text, node, entry)
+        index = _find_end(node.value[-1][1], node.value[-1][0]) if node.value else node.start_mark.index + 1
+        return f"{text[:index]}{', ' if node.value else ''}{entry}{text[index:]}"
     return _add_lines(text, node, [f"{' ' * _find_column(node)}{entry}"])
 
 
@@ -395,14 +374,6 @@ def _add_lines(text: str, node: Any, lines: Sequence[str]) -> str:
 
 def _find_column(node: MappingNode) -> int:
     return int(node.value[0][0].start_mark.column)
-
-
-def _insert_flow(text: str, node: MappingNode, entry: str) -> str:
-    if not node.value:
-        inside = node.start_mark.index + 1
-        return f"{text[:inside]}{entry}{text[inside:]}"
-    index = _find_end(node.value[-1][1], node.value[-1][0])
-    return f"{text[:index]}, {entry}{text[index:]}"
 
 
 def _find_end(node: Any, key: Any = None) -> int:

@@ -135,10 +135,8 @@ def find_starting_value(family: Family, official: str, scenario: str) -> Startin
     found = _load_values().get(family.name, {}).get(official, {}).get(scenario)
     if found is None:
         return None
-    if "target_latency" in found:
-        return StartingValue(
-            "target_latency", found["target_latency"], found["weights"], found["source"], found["target_latency"]
-        )
+    if latency := found.get("target_latency"):
+        return StartingValue("target_latency", latency, found["weights"], found["source"], latency)
     each = Decimal(found["target_qps"])
     what = "accelerator" if family.accelerator else "socket"
     whole = show_decimal(each * family.count)

@@ -122,32 +122,21 @@ def compute_blob_id(data: bytes) -> str:
 def _list_files(path: Path, root: Path) -> tuple[list[Path], list[Problem]]:
     name = make_relative_name(path, root)
     if path.is_dir():
-        found = list_spec_files(path)
-        if found:
-            return found, []
-        return [], [
-            Problem(name, 1, 1, "", "the folder contains no .yaml file", "pass a folder with specs, or a spec file")
-        ]
+        found = sorted(item for item in walk_files(path) if _is_spec(item, path))
+        fix = "pass a folder with specs, or a spec file"
+        return found, [] if found else [Problem(name, 1, 1, "", "the folder contains no .yaml file", fix)]
     if path.exists():
         return [path], []
     folder = path.parent
     close = find_nearest(path.name, [item.name for item in folder.iterdir()]) if folder.is_dir() else None
-    fix = (
-        f"did you mean {make_relative_name(folder / close, root)}?"
-        if close
-        else "check the path; 'reconcile init' writes a starter"
-    )
+    fix = "check the path; 'reconcile init' writes a starter"
+    fix = f"did you mean {make_relative_name(folder / close, root)}?" if close else fix
     return [], [Problem(name, 1, 1, "", "no such file", fix)]
 
 
-def list_spec_files(folder: Path) -> list[Path]:
-    """List every .yaml and .yml file below a folder, without hidden ones. Raises SpecialFileError for endless
-    folders."""
-    return sorted(item for item in walk_files(folder) if _is_spec(item, folder))
-
-
 def _is_spec(item: Path, folder: Path) -> bool:
-    """Return True for spec files, and for links that cannot be followed, so that reading them reports a problem."""
+    """Return True for .yaml and .yml files that are not hidden, and for links that cannot be followed, so that reading
+    them reports a problem."""
     if any(part.startswith(".") for part in item.relative_to(folder).parts):
         return False
     if item.is_symlink() and (item.is_dir() or not item.exists()):
@@ -186,25 +175,20 @@ def decode(data: bytes, name: str) -> Source | Problem:
     """Decode UTF-8 (skipping a byte order mark), or report the place of invalid or control characters. The name is
     checked as well, since records and plans quote it."""
     if _UNPRINTABLE.search(name) or not name.isprintable():
-        return Problem(
-            name, 1, 1, "", "the file name is not UTF-8, or contains invisible characters", "rename the file"
-        )
+        message = "the file name is not UTF-8, or contains invisible characters"
+        return Problem(name, 1, 1, "", message, "rename the file")
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return Problem(name, 1, 1, "", "the file is UTF-16", "save it as UTF-8")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        before = data[: error.start].decode("utf-8", "replace")
-        line, column = _locate_end(before)
-        return Problem(name, line, column, "", f"byte 0x{data[error.start]:02x} is not UTF-8", "save the file as UTF-8")
-    odd = _UNPRINTABLE.search(text)
-    if odd is not None:
-        line, column = _locate_end(text[: odd.start()])
-        message = f"invisible character (U+{ord(odd[0]):04X})"
-        return Problem(name, line, column, "", message, "delete it")
+        place = _locate_end(data[: error.start].decode("utf-8", "replace"))
+        return Problem(name, *place, "", f"byte 0x{data[error.start]:02x} is not UTF-8", "save the file as UTF-8")
+    if (odd := _UNPRINTABLE.search(text)) is not None:
+        place, message = _locate_end(text[: odd.start()]), f"invisible character (U+{ord(odd[0]):04X})"
+        return Problem(name, *place, "", message, "delete it")
     return Source(name, text, compute_blob_id(data))
 
 
 def _locate_end(before: str) -> tuple[int, int]:
-    line = before.count("\n") + 1
-    return line, len(before) - (before.rfind("\n") + 1) + 1
+    return before.count("\n") + 1, len(before) - before.rfind("\n")

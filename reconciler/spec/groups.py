@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.fields import FieldInfo
 
 from reconciler.resource.parts import PARTS
@@ -18,7 +18,7 @@ def _convert_empty(value: Any) -> Any:
 
 
 class RecordedAs(str):
-    """Marks a field whose value is named differently among the settings than its path in the spec."""
+    """Mark of a field whose value is named differently among the settings than its path in the spec."""
 
     __slots__ = ()
 
@@ -56,6 +56,11 @@ class Group(BaseModel):
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
         """Return the group itself. It is immutable, so pydantic need not copy it as a default for each cell."""
         return self
+
+
+def describe(text: str, default: Any = None) -> Any:
+    """Declare a field with its description. ``default``: None for a value that may be missing."""
+    return Field(default, description=text)
 
 
 def read_by(part: str) -> FieldReader:

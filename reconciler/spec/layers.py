@@ -101,6 +101,11 @@ def _flatten_leaves(values: Mapping[str, Any], node: Node, path: str, inside: st
     return block
 
 
+def give_origin(block: Block, origin: Origin) -> Block:
+    """Return a block of an included file with this origin for each of its values."""
+    return {name: layers[0].imply(layers[0].value.value, origin) for name, layers in block.items()}
+
+
 def combine(layers: Iterable[Block]) -> Block:
     """Combine layers, lowest first, into one block that keeps the overridden values."""
     result: Block = {}
@@ -141,15 +146,12 @@ def break_cycles(
             circle = list(reversed(error.args[1]))[:-1]
             first = min(range(len(circle)), key=lambda index: origins[circle[index]].origin)
             circle = circle[first:] + circle[:first]
-            problems.append(_describe_cycle(section, field, circle, origins))
-            free[circle[0]] = tuple(used for used in free[circle[0]] if used != circle[1 % len(circle)])
+            user, used = circle[0], circle[1 % len(circle)]
+            steps = " → ".join(f"{name} ({origins[name].origin})" for name in circle)
+            how = "use" if field == "use" else "extend"
+            message = f"{section} {how} each other in a cycle: {steps} → {user}"
+            fix = f"remove {used} from the {field} of {user}, or break the cycle elsewhere"
+            problems.append(origins[user].origin.make_problem(f"spec.{section}.{user}.{field}", message, fix))
+            free[user] = tuple(name for name in free[user] if name != used)
         else:
             return free, problems
-
-
-def _describe_cycle(section: str, field: str, circle: list[str], origins: Mapping[str, Value]) -> Problem:
-    where = origins[circle[0]].origin
-    steps = " → ".join(f"{name} ({origins[name].origin})" for name in circle)
-    message = f"{section} {'use' if field == 'use' else 'extend'} each other in a cycle: {steps} → {circle[0]}"
-    fix = f"remove {circle[1 % len(circle)]} from the {field} of {circle[0]}, or break the cycle elsewhere"
-    return where.make_problem(f"spec.{section}.{circle[0]}.{field}", message, fix)

@@ -19,7 +19,7 @@ from reconciler.spec.declared import Declared, Reading, SpecFile
 from reconciler.spec.files import Source, is_spec_text, read_sources
 from reconciler.spec.groups import Group
 from reconciler.spec.locations import Variables, find_misplaced, find_users
-from reconciler.spec.nodes import MapNode, Node, parse
+from reconciler.spec.nodes import MapNode, parse
 from reconciler.spec.quantities import show_quantity
 from reconciler.spec.validation import refuses_variables, validate
 
@@ -38,19 +38,10 @@ def check_header(root: MapNode) -> list[Problem]:
         node = root.items.get(name)
         where = root.origin if node is None else node.origin
         value = getattr(node, "value", None)
-        if node is None:
-            message = f"{name} is missing"
-        elif value != expected:
-            message = f"{name} is {show_quantity(value)}, not {expected}"
-        else:
-            continue
-        problems.append(where.make_problem(name, message, f"write '{name}: {expected}'"))
+        if value != expected:
+            message = f"{name} is {show_quantity(value)}, not {expected}" if node is not None else f"{name} is missing"
+            problems.append(where.make_problem(name, message, f"write '{name}: {expected}'"))
     return problems
-
-
-def applies_only_when_named(root: MapNode) -> bool:
-    """Return True if the file is excluded unless the command line names it."""
-    return getattr(root.items.get(_ONLY_WHEN_NAMED), "value", None) is True
 
 
 def merge(roots: Iterable[MapNode]) -> tuple[MapNode | None, list[Problem]]:
@@ -61,12 +52,8 @@ def merge(roots: Iterable[MapNode]) -> tuple[MapNode | None, list[Problem]]:
         if merged is None:
             merged = root
         else:
-            later = MapNode(
-                root.origin,
-                {name: item for name, item in root.items.items() if name not in (*_HEADER, _ONLY_WHEN_NAMED)},
-                root.keys,
-            )
-            merged = _merge_pair(merged, later, "", problems)
+            own = {name: item for name, item in root.items.items() if name not in (*_HEADER, _ONLY_WHEN_NAMED)}
+            merged = _merge_pair(merged, MapNode(root.origin, own, root.keys), "", problems)
     return merged, problems
 
 
@@ -78,24 +65,14 @@ def _merge_pair(first: MapNode, second: MapNode, path: str, problems: list[Probl
             items[name], keys[name] = item, second.keys[name]
             continue
         known = items[name]
-        if _is_group(known) and _is_group(item):
-            assert isinstance(known, MapNode)
-            assert isinstance(item, MapNode)
+        if isinstance(known, MapNode) and isinstance(item, MapNode) and known.items and item.items:
             items[name] = _merge_pair(known, item, inner, problems)
         else:
-            problems.append(_refuse_second(inner, known, item))
+            here, there = item.origin, known.origin
+            message = f"set here and in {there.file}:{there.line}:{there.column}"
+            fix = f"keep one of {there.file}:{there.line} and {here.file}:{here.line}"
+            problems.append(here.make_problem(inner, message, fix))
     return MapNode(first.origin, items, keys)
-
-
-def _is_group(node: Node) -> bool:
-    return isinstance(node, MapNode) and bool(node.items)
-
-
-def _refuse_second(path: str, first: Node, second: Node) -> Problem:
-    here, there = second.origin, first.origin
-    message = f"set here and in {there.file}:{there.line}:{there.column}"
-    fix = f"keep one of {there.file}:{there.line} and {here.file}:{here.line}"
-    return here.make_problem(path, message, fix)
 
 
 # Indentation errors in valid YAML: a name that is one level too deep or too shallow is read as the name of a system, a
@@ -118,12 +95,8 @@ class IndentationMistake(Struct, frozen=True):
     silent: tuple[str, ...] = ()
 
 
-def find_indentation_errors(root: MapNode) -> list[IndentationMistake]:
+def find_indentation_errors(root: MapNode) -> Iterator[IndentationMistake]:
     """Find settings at places that are meant for names chosen by the user."""
-    return list(_list_indentation_mistakes(root))
-
-
-def _list_indentation_mistakes(root: MapNode) -> Iterator[IndentationMistake]:
     spec = root.items.get("spec")
     for name in root.items:
         if name in _OF_SPEC and name not in _OF_DOCUMENT:
@@ -135,10 +108,10 @@ def _list_indentation_mistakes(root: MapNode) -> Iterator[IndentationMistake]:
         entries = spec.items.get(section)
         if isinstance(entries, MapNode):
             yield from _check_section(entries, section, noun, group.list_names(), spec)
-    divisions = spec.items.get("divisions")
-    if isinstance(divisions, MapNode):
-        declared = {section: _list_entries(spec, section) for section in ("systems", "benchmarks")}
-        yield from _check_divisions(divisions, declared)
+    sections = dict(_list_groups(spec))
+    if "divisions" in sections:
+        declared = [frozenset(sections[name].items if name in sections else ()) for name in ("systems", "benchmarks")]
+        yield from _check_divisions(sections["divisions"], *declared)
 
 
 def _check_section(
@@ -155,7 +128,7 @@ def _check_section(
             yield _make_mistake(entries.keys[name], path, message, f"indent it like {section}", silent)
             if silent:
                 return
-        elif name in settings and not _is_entry(node, settings):
+        elif name in settings and (not isinstance(node, MapNode) or node.items.keys().isdisjoint(settings)):
             holder = f", below {before}" if before else ""
             message = f"{name} is a setting of a {noun}, not a {noun}"
             yield _make_mistake(entries.keys[name], path, message, f"indent it more{holder}")
@@ -163,17 +136,9 @@ def _check_section(
             before = name
 
 
-def _is_entry(node: Node, settings: list[str]) -> bool:
-    """Return True if the names below are those of an entry; a setting that is a group has other names."""
-    return isinstance(node, MapNode) and any(name in settings for name in node.items)
-
-
-def _list_entries(spec: MapNode, section: str) -> frozenset[str]:
-    entries = spec.items.get(section)
-    return frozenset(entries.items) if isinstance(entries, MapNode) else frozenset()
-
-
-def _check_divisions(divisions: MapNode, names: Mapping[str, frozenset[str]]) -> Iterator[IndentationMistake]:
+def _check_divisions(
+    divisions: MapNode, declared_systems: frozenset[str], declared_benchmarks: frozenset[str]
+) -> Iterator[IndentationMistake]:
     scenarios = models.Scenarios.list_names()
     settings = models.CellGroup.list_names()
     for division, systems in _list_groups(divisions):
@@ -181,17 +146,16 @@ def _check_divisions(divisions: MapNode, names: Mapping[str, frozenset[str]]) ->
             continue  # the program defines what may be below its benchmarks
         for system, benchmarks in _list_groups(systems):
             path = f"spec.divisions.{division}.{system}"
-            inner = next((name for name in benchmarks.items if name in names["systems"]), "")
-            if inner and system in names["benchmarks"] and system not in names["systems"]:
+            inner = next((name for name in benchmarks.items if name in declared_systems), "")
+            if inner and system in declared_benchmarks and system not in declared_systems:
                 message = f"{system} is a benchmark, but {inner} below it is a system"
                 yield _make_mistake(systems.keys[system], path, message, f"write {inner} first, and {system} below it")
                 continue
             for name, node in benchmarks.items.items():
                 if name in scenarios:
                     message = f"{name} is a scenario, but a benchmark belongs here"
-                    yield _make_mistake(
-                        benchmarks.keys[name], f"{path}.{name}", message, "indent it more, below its benchmark"
-                    )
+                    fix = "indent it more, below its benchmark"
+                    yield _make_mistake(benchmarks.keys[name], f"{path}.{name}", message, fix)
                 elif isinstance(node, MapNode):
                     yield from _check_scenarios(node, f"{path}.{name}", settings)
 
@@ -276,25 +240,16 @@ def read_texts(
     if merged is not None:
         # Report a refused text once, and an indentation error without its effects on its neighbours.
         named = {problem.path for problem in found if problem.path}
-        mistakes = find_indentation_errors(merged)
-        silent = [
-            *(mistake.problem.path for mistake in mistakes),
-            *(path for mistake in mistakes for path in mistake.silent),
-        ]
+        mistakes = list(find_indentation_errors(merged))
+        silent = [path for mistake in mistakes for path in (mistake.problem.path, *mistake.silent)]
         misplaced = find_misplaced(merged, refuses_variables)
         found += [each for each in misplaced if not any(_is_below(each.path, path) for path in silent)]
         found += [mistake.problem for mistake in mistakes]
         declared, wrong = _declare_tree(merged, sources, root, Variables(environment), adapters, complete=complete)
         # Report a value that was refused at its place (a secret, an unknown alias) once, whatever its field.
         places = {(problem.file, problem.line, problem.column) for problem in found}
-        found += twice
-        found += [
-            problem
-            for problem in wrong
-            if (problem.file, problem.line, problem.column) not in places
-            and problem.path not in named
-            and not any(_is_below(problem.path, path) for path in silent)
-        ]
+        fresh = [each for each in wrong if (each.file, each.line, each.column) not in places and each.path not in named]
+        found += [*twice, *(each for each in fresh if not any(_is_below(each.path, path) for path in silent))]
     return Reading(declared, tuple(dict.fromkeys(found)))
 
 
@@ -309,7 +264,9 @@ def list_left_out(paths: Sequence[Path], root: Path) -> tuple[str, ...]:
 
 
 def _is_left_out(source: Source, tree: MapNode | None) -> bool:
-    return tree is not None and not source.named and applies_only_when_named(tree)
+    """Return True for a file that applies only if the command line names it, which it does not."""
+    marked = tree is not None and getattr(tree.items.get(_ONLY_WHEN_NAMED), "value", None) is True
+    return marked and not source.named
 
 
 def _parse_all(sources: Sequence[Source]) -> tuple[list[Source], list[MapNode], list[HarnessAdapter], list[Problem]]:

@@ -61,15 +61,15 @@ class Variables(Struct, frozen=True):
             raise UnfitError(f"{show_quantity(text)}: '~' is not expanded", "write ${HOME} instead of ~")
         for name in _VARIABLE.findall(text):
             self._refuse_variable(name, sent)
-            self.read[name] = self.environment.get(name)
-            if not self.read[name]:
+            self.read[name] = value = self.environment.get(name)
+            if value:
+                hide_value(name, value)
+            else:
                 self.unset.add(name)
-                continue
-            hide_value(name, self.environment[name])
         missing = [name for name in _VARIABLE.findall(text) if name in self.unset]
-        if missing and sent:
-            raise explain_unset(missing[0])
         if missing:
+            if sent:
+                raise explain_unset(missing[0])
             return text
         expanded = expand_variables(text, self.environment)
         if expanded != text:
@@ -95,9 +95,8 @@ def may_be_sent(name: str, environment: Mapping[str, str]) -> bool:
 
 
 def explain_unset(name: str) -> UnfitError:
-    return UnfitError(
-        f"the environment variable {name} is not set", f"export {name}=/path/to/it, or write the path here"
-    )
+    fix = f"export {name}=/path/to/it, or write the path here"
+    return UnfitError(f"the environment variable {name} is not set", fix)
 
 
 def find_users(root: MapNode, names: Collection[str]) -> dict[str, Origin]:
@@ -113,12 +112,8 @@ def find_users(root: MapNode, names: Collection[str]) -> dict[str, Origin]:
 def find_misplaced(root: MapNode, refuses_variables: Callable[[tuple[str, ...]], bool]) -> list[Problem]:
     """Find variables outside location fields, and values that look like secrets (never repeated in the message).
     ``refuses_variables``: whether the field at a path refuses variables."""
-    problems = {}
-    for path, name_origin, node in _list_scalars(root, ()):
-        found = _check_scalar(path, name_origin, node, refuses_variables)
-        if found is not None:
-            problems[found.file, found.line, found.column] = found
-    return list(problems.values())
+    checked = (_check_scalar(*scalar, refuses_variables) for scalar in _list_scalars(root, ()))
+    return list({(each.file, each.line, each.column): each for each in checked if each is not None}.values())
 
 
 def _list_scalars(

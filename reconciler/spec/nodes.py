@@ -144,7 +144,10 @@ class _Builder:
         elif kind is AliasEvent:
             self._read_alias(event)
         elif kind is DocumentStartEvent:
-            self._begin_document(event)
+            self._documents += 1
+            if self._documents > 1:
+                origin, fix = self._make_origin(event), "keep one document per file"
+                raise _TooMuch(self._make_problem(origin, "the file contains a second document", fix))
 
     def finish(self) -> tuple[MapNode | None, list[Problem]]:
         root = self._root
@@ -155,29 +158,22 @@ class _Builder:
             return None, self.problems
         return root, self.problems
 
-    def _begin_document(self, event: Any) -> None:
-        self._documents += 1
-        if self._documents > 1:
-            problem = self._make_problem(
-                self._make_origin(event), "the file contains a second document", "keep one document per file"
-            )
-            raise _TooMuch(problem)
-
     def _read_scalar(self, event: Any) -> None:
         origin = self._make_origin(event)
-        frame = self._frames[-1] if self._frames else None
-        plainly = event.style is None or event.style == ""
+        is_key, plainly = self._awaits_key(), event.style is None or event.style == ""
         if plainly and not event.value.isascii():
-            key = frame is not None and isinstance(frame.node, MapNode) and frame.awaits_key
-            self._check_characters(str(event.value), origin, key=key)
-        if frame is not None and isinstance(frame.node, MapNode) and frame.awaits_key:
-            self._read_key(frame, frame.node, str(event.value), origin)
+            self._check_characters(str(event.value), origin, key=is_key)
+        if is_key:
+            self._read_key(str(event.value), origin)
             return
         node = ScalarNode(resolve(event.value) if plainly and event.tag is None else str(event.value), origin)
         self._check_tag(event, origin)
         self._add_node(node, 1)
         if event.anchor:
             self._anchors[event.anchor] = (node, 1)
+
+    def _awaits_key(self) -> bool:
+        return bool(self._frames) and isinstance(self._frames[-1].node, MapNode) and self._frames[-1].awaits_key
 
     def _check_characters(self, text: str, origin: Origin, *, key: bool) -> None:
         """Check for characters that look like others. In quotes, all are allowed."""
@@ -234,31 +230,27 @@ class _Builder:
         origin = self._make_origin(event)
         node, size = self._anchors.get(event.anchor, (None, 0))
         if node is None:
-            self._complain(
-                origin, f"*{event.anchor} refers to an undefined anchor", f"put &{event.anchor} before a value above it"
-            )
+            fix = f"put &{event.anchor} before a value above it"
+            self._complain(origin, f"*{event.anchor} refers to an undefined anchor", fix)
         elif size is None:
             self._complain(origin, f"*{event.anchor} contains itself", "write the value instead of the alias")
-        frame = self._frames[-1] if self._frames else None
-        if frame is not None and isinstance(frame.node, MapNode) and frame.awaits_key:
-            self._read_key(
-                frame, frame.node, str(node.value) if isinstance(node, ScalarNode) else f"*{event.anchor}", origin
-            )
+        if self._awaits_key():
+            self._read_key(str(node.value) if isinstance(node, ScalarNode) else f"*{event.anchor}", origin)
             return
         self._aliased += size or 0
         if self._aliased > MOST_ALIASED:
             message = f"aliases expand to more than {MOST_ALIASED} values"
-            raise _TooMuch(
-                self._make_problem(origin, message, "write the values themselves, or share them through spec.defaults")
-            )
+            fix = "write the values themselves, or share them through spec.defaults"
+            raise _TooMuch(self._make_problem(origin, message, fix))
         self._add_node(ScalarNode(None, origin) if node is None or size is None else node, size or 1)
 
-    def _read_key(self, frame: _Frame, node: MapNode, name: str, origin: Origin) -> None:
-        name = name if name.isprintable() else ascii(name)
+    def _read_key(self, name: str, origin: Origin) -> None:
+        frame, name = self._frames[-1], name if name.isprintable() else ascii(name)
+        assert isinstance(frame.node, MapNode)
         frame.key, frame.key_origin, frame.awaits_key = name, origin, False
-        frame.dropped = name in node.items
+        frame.dropped = name in frame.node.items
         if frame.dropped:
-            first = node.keys[name]
+            first = frame.node.keys[name]
             message = f"{name} is a duplicate of line {first.line}"
             self._complain(origin, message, f"keep one of the two (lines {first.line} and {origin.line})")
 
@@ -273,7 +265,8 @@ class _Builder:
             frame.node.items.append(node)
         elif frame.awaits_key:
             frame.key, frame.awaits_key, frame.dropped = "", False, True
-            if _begins_template(frame.node, node):
+            at, below = frame.node.origin, node.origin
+            if isinstance(node, MapNode) and (below.line, below.column) == (at.line, at.column + 1):
                 self._complain(frame.node.origin, "'{{' starts a template, which is not supported", _WRITE_VALUE)
             else:
                 self._complain(node.origin, "expected a name, found a list or group", _WRITE_NAME)
@@ -297,11 +290,6 @@ class _Builder:
 
     def _complain(self, origin: Origin, message: str, fix: str) -> None:
         self.problems.append(self._make_problem(origin, message, fix))
-
-
-def _begins_template(outer: Node, inner: Node) -> bool:
-    at, below = outer.origin, inner.origin
-    return isinstance(inner, MapNode) and (below.line, below.column) == (at.line, at.column + 1)
 
 
 _WRITE_NAME, _WRITE_VALUE = "write a plain name before the ':'", "write the value itself, or render the template first"

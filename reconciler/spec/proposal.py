@@ -144,7 +144,7 @@ def _describe_host(facts: Mapping[str, Any]) -> dict[str, str]:
         "host_processor_interconnect": NONE if sockets == 1 else "",
         "host_memory_capacity": f"{round(memory / 2**30)} GiB" if memory else "",
         "host_memory_configuration": _join_parts(str(facts.get("memory.modules", "")), nodes),
-        "host_storage_capacity": describe_storage(sum(int(disk["bytes"]) for disk in disks)),
+        "host_storage_capacity": _show_storage(sum(int(disk["bytes"]) for disk in disks)),
         "host_storage_type": ", ".join(kinds),
     }
 
@@ -153,22 +153,20 @@ def _join_parts(*parts: str) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def describe_storage(size: int) -> str:
+def _show_storage(size: int) -> str:
     """Format bytes in the decimal units of disk makers: "7.68 TB"."""
-    if not size:
-        return ""
-    return f"{size / 1e12:.2f} TB" if size >= 10**12 else f"{size / 1e9:.0f} GB"
+    shown = f"{size / 1e12:.2f} TB" if size >= 10**12 else f"{size / 1e9:.0f} GB"
+    return shown if size else ""
 
 
 def _describe_network(facts: Mapping[str, Any], nodes: int) -> dict[str, str]:
     cards = facts.get("cards", ())
     kinds = dict.fromkeys(str(card["kind"]) for card in cards)
     counted = Counter(_describe_card(card) for card in cards)
-    topology = {} if nodes > 1 else {"host_networking_topology": NONE}
     return {
         "host_networking": ", ".join(kinds) or NONE,
         "host_network_card_count": ", ".join(f"{count}x {name}" for name, count in counted.items()) or NONE,
-        **topology,
+        "host_networking_topology": "" if nodes > 1 else NONE,
     }
 
 
@@ -185,6 +183,7 @@ def _describe_accelerators(gpus: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     names = dict.fromkeys(str(item.get("name", "")) for item in gpus)
     memory, width, mhz = gpu.get("memory_bytes", 0), gpu.get("memory_bus_bits", 0), gpu.get("sm_mhz", 0)
     shared = "shared with the host" if gpu.get("integrated") else ""
+    ecc, mig = {True: "ECC on", False: "ECC off", None: ""}[gpu.get("ecc")], "MIG on" if gpu.get("mig") else ""
     capacity = f"{round(memory / 2**30)} GiB" if memory else shared
     cut = _count_slices(gpus)
     parts = ", ".join(f"{count}x {profile}" for profile, (count, _) in cut.items())
@@ -193,16 +192,11 @@ def _describe_accelerators(gpus: Sequence[Mapping[str, Any]]) -> dict[str, str]:
         "accelerators_per_node": str(len(gpus)),
         "accelerator_model_name": ", ".join(names) + (f" (MIG {parts})" if parts else ""),
         "accelerator_memory_capacity": f"{capacity} ({each})" if each and capacity else capacity,
-        "accelerator_memory_configuration": _join_parts(f"{width}-bit bus" if width else "", _describe_modes(gpu)),
+        "accelerator_memory_configuration": _join_parts(f"{width}-bit bus" if width else "", ecc, mig),
         "accelerator_host_interconnect": _describe_pcie(gpu),
         "accelerator_interconnect": _describe_interconnect(gpus),
         "accelerator_frequency": f"{mhz} MHz maximum" if mhz else "",
     }
-
-
-def _describe_modes(gpu: Mapping[str, Any]) -> str:
-    ecc = {True: "ECC on", False: "ECC off", None: ""}[gpu.get("ecc")]
-    return _join_parts(ecc, "MIG on" if gpu.get("mig") else "")
 
 
 def _describe_pcie(gpu: Mapping[str, Any]) -> str:

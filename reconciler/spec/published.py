@@ -270,11 +270,8 @@ class _PythonReader:
                     return table[name]
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATIONS:
                 first, second = (self._evaluate(each, names).value for each in (left, right))
-                if (
-                    isinstance(first, Decimal)
-                    and isinstance(second, Decimal)
-                    and (second or not isinstance(op, ast.Div))
-                ):
+                is_defined = second or not isinstance(op, ast.Div)
+                if isinstance(first, Decimal) and isinstance(second, Decimal) and is_defined:
                     return PublishedSetting(_OPERATIONS[type(op)](first, second), where)
             case ast.Dict(keys=keys, values=values):
                 items: dict[str, PublishedSetting] = {}

@@ -99,11 +99,11 @@ def _list_units(dimension: Dimension) -> str:
 def _explain_unit(text: str, unit: str, dimension: Dimension) -> UnfitError:
     fix = f"write a {dimension.noun} in {_list_units(dimension)}, such as {dimension.example}"
     if not unit:
-        also = _suggest_milliseconds(text) if dimension is DURATION else ""
-        return UnfitError(
-            f"{show_quantity(text)} has no unit",
-            f"write its unit ({_list_units(dimension)}), such as {dimension.example}{also}",
-        )
+        also = ""
+        if dimension is DURATION and text.isdecimal() and 6 <= len(text) <= 15:  # probably in ns
+            also = f"; {text} ns, as LoadGen has it, is {show_decimal(Decimal(text) / 10**6)} ms"
+        fix = f"write its unit ({_list_units(dimension)}), such as {dimension.example}{also}"
+        return UnfitError(f"{show_quantity(text)} has no unit", fix)
     if dimension is DURATION and (total := _sum_parts(text)):
         return UnfitError(f"{show_quantity(text)} has several units; use one", f"write '{total}'")
     for known in _DIMENSIONS:
@@ -136,13 +136,6 @@ def _sum_parts(text: str) -> str:
     total = sum(number * DURATION.units[unit] for number, unit in parts)
     sizes = sorted(((size, unit) for unit, size in DURATION.units.items() if unit.isascii()), reverse=True)
     return next((f"{total // size} {unit}" for size, unit in sizes if total and total % size == 0), "")
-
-
-def _suggest_milliseconds(text: str) -> str:
-    """Suggest the value in ms for a long number without unit, which is probably in ns, as in LoadGen's own settings."""
-    if not text.isdecimal() or len(text) < 6 or len(text) > 15:
-        return ""
-    return f"; {text} ns, as LoadGen has it, is {show_decimal(Decimal(text) / 10**6)} ms"
 
 
 def _split_unit(value: Any, dimension: Dimension) -> tuple[str, Decimal, str]:

@@ -127,11 +127,23 @@ def parse_flag(value: Any) -> bool:
     return value
 
 
-def parse_round_name(value: Any) -> str:
-    written = parse_text(value)
-    if not ROUND.fullmatch(written):
-        raise UnfitError(f"{show_quantity(written)} is not a round", "use the form v6.1")
-    return written
+def parse_matching(pattern: str, noun: str, fix: str) -> Callable[[Any], str]:
+    """Return a parser for text that matches a pattern completely."""
+
+    def parse(value: Any) -> str:
+        written = parse_text(value)
+        if not re.fullmatch(pattern, written):
+            raise UnfitError(f"{show_quantity(written)} is not a {noun}", fix)
+        return written
+
+    return parse
+
+
+parse_round_name = parse_matching(ROUND.pattern, "round", "use the form v6.1")
+parse_test_name = parse_matching("TEST[0-9]{2}", "compliance test", "use the form TEST01")
+parse_variable_name = parse_matching(
+    "[A-Za-z_][A-Za-z0-9_]*", "valid environment variable name", "use letters, digits and _"
+)
 
 
 def parse_sha256(value: Any) -> str:
@@ -151,7 +163,8 @@ def parse_free_value(value: Any) -> str | int | bool:
     if not isinstance(value, str):
         raise UnfitError(f"expected a single value, not {show_quantity(value)}", "write text, a number, true or false")
     if isinstance(value, Number):
-        return int(value) if _WHOLE.fullmatch(value) else _normalise_decimal(value)
+        is_plain = len(value) <= 24 and "e" not in value.lower()
+        return int(value) if _WHOLE.fullmatch(value) else show_decimal(value) if is_plain else str(value)
     return str(value)
 
 
@@ -171,10 +184,6 @@ def parse_description_name(value: Any) -> str:
         problem = f"{written} is not a field of the description"
         raise UnfitError(problem, f"it follows from {_SET_ELSEWHERE[written]}: remove it here")
     return written
-
-
-def _normalise_decimal(value: str) -> str:
-    return show_decimal(value) if len(value) <= 24 and "e" not in value.lower() else str(value)
 
 
 def parse_location(value: Any, variables: Variables) -> str:
@@ -220,14 +229,6 @@ def parse_code(value: Any, variables: Variables) -> str:
         raise UnfitError(f"{show_quantity(path)} does not end in .py", fix)
     fix = f"{give_advice(path, BENCHMARKS)}, or the path of your own benchmark file, such as benchmarks/{path}.py"
     raise UnfitError(f"{show_quantity(path)} is not a built-in benchmark", fix)
-
-
-def parse_test_name(value: Any) -> str:
-    """Parse a compliance test's name, such as TEST01."""
-    written = parse_text(value)
-    if not re.fullmatch(r"TEST\d\d", written, re.ASCII):
-        raise UnfitError(f"{show_quantity(written)} is not a compliance test", "use the form TEST01")
-    return written
 
 
 def parse_day(value: Any) -> str:
@@ -336,15 +337,6 @@ def parse_accelerator(value: Any) -> str:
     if counted := _COUNTED.fullmatch(written):
         message = f"{show_quantity(written)} contains a count"
         raise UnfitError(message, f"write 'accelerator: {counted[2]}, count: {counted[1]}'")
-    return written
-
-
-def parse_variable_name(value: Any) -> str:
-    written = parse_text(value)
-    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", written, re.ASCII):
-        raise UnfitError(
-            f"{show_quantity(written)} is not a valid environment variable name", "use letters, digits and _"
-        )
     return written
 
 

@@ -33,7 +33,12 @@ def render_schema_node(found: SchemaNode, width: int = WIDTH) -> str:
     lines.append(f"TYPE:  {_show_type(found.node)}")
     if text := str(found.node.get("description", "")):
         lines += ["", *textwrap.wrap(" ".join(text.split()), width)]
-    lines += list(_render_facts(found.node))
+    if "default" in found.node:
+        lines.append(f"Default: {found.node['default']}")
+    if choices := _list_choices(found.node):
+        lines.append(f"One of: {', '.join(map(str, choices))}")
+    if examples := next((form["examples"] for form in _list_forms(found.node) if "examples" in form), ()):
+        lines.append(f"Such as: {', '.join(map(str, examples))}")
     if found.fields:
         lines += ["", f"FIELDS of each {found.item}, which you choose:" if found.item else "FIELDS:"]
         for name, node in found.fields.items():
@@ -69,15 +74,6 @@ def _render_field(node: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _render_facts(node: Mapping[str, Any]) -> Iterator[str]:
-    if "default" in node:
-        yield f"Default: {node['default']}"
-    if choices := _list_choices(node):
-        yield f"One of: {', '.join(map(str, choices))}"
-    if examples := next((form["examples"] for form in _list_forms(node) if "examples" in form), ()):
-        yield f"Such as: {', '.join(map(str, examples))}"
-
-
 def _list_forms(node: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [node, *node.get("anyOf", ()), *node.get("oneOf", ())]
 
@@ -88,13 +84,8 @@ def _list_choices(node: Mapping[str, Any]) -> list[Any]:
 
 def _show_type(node: Mapping[str, Any]) -> str:
     """Return the type in plain words: a group, a list, a text."""
-    words = {
-        "object": "group",
-        "array": "list",
-        "string": "text",
-        "boolean": "true or false",
-        "integer": "whole number",
-    }
+    words = {"object": "group", "array": "list", "string": "text", "boolean": "true or false"}
+    words["integer"] = "whole number"
     found: list[str] = []
     for form in _list_forms(node):
         kinds = form.get("type", ())
@@ -154,12 +145,10 @@ def find_schema_node(path: str) -> SchemaNode:
     places = list(found.values()) or [_follow_path(root, parts, definitions, "")]
     walked, node = places[0]
     group = _find_group(node, definitions)
-    fields = {name: _resolve(found, definitions) for name, found in group.get("properties", {}).items()}
     item = ""
-    if not fields and (inner := _find_item(group)) is not None:
-        group = _find_group(_resolve(inner, definitions), definitions)
-        fields = {name: _resolve(found, definitions) for name, found in group.get("properties", {}).items()}
-        item = "NAME"
+    if not group.get("properties") and (inner := _find_item(group)) is not None:
+        group, item = _find_group(_resolve(inner, definitions), definitions), "NAME"
+    fields = {name: _resolve(found, definitions) for name, found in group.get("properties", {}).items()}
     others = tuple(place for place, _ in places[1:])
     also = _list_sections(walked.split("."), root, definitions) if found else ()
     return SchemaNode(walked, node, fields, tuple(group.get("required", ())), item, also, others)
@@ -274,8 +263,6 @@ def _find_group(node: Node, definitions: Mapping[str, Node]) -> Node:
 
 
 _KINDS: dict[type, dict[str, Any]] = {int: {"type": "integer"}, str: {"type": "string"}, bool: {"type": "boolean"}}
-# Run options that are settings of ``run`` itself.
-_SETTINGS_OF_RUN = ("streams", "threads")
 
 
 def build_submission_schema() -> dict[str, Any]:
@@ -301,12 +288,10 @@ def _offer_names(definitions: dict[str, Any]) -> None:
     definitions["Spec"]["properties"]["round"] |= {"enum": rounds}
     rulesets = [load_ruleset(name) for name in rounds]
     official = sorted({name for ruleset in rulesets for name in ruleset.benchmarks})
-    entered = definitions["BenchmarkGroup"]["properties"]["as"]
-    named = {key: entered.pop(key) for key in ("type", "pattern") if key in entered}
-    entered |= {"anyOf": [{"enum": official}, named]}
-    sources = definitions["CellGroup"]["properties"]["infer_from"]
-    plain = {key: sources.pop(key) for key in ("type", "pattern") if key in sources}
-    sources |= {"anyOf": [{"enum": list(SCENARIOS)}, plain]}
+    for group, name, known in (("BenchmarkGroup", "as", official), ("CellGroup", "infer_from", list(SCENARIOS))):
+        field = definitions[group]["properties"][name]
+        own = {key: field.pop(key) for key in ("type", "pattern") if key in field}
+        field |= {"anyOf": [{"enum": known}, own]}
 
 
 def render_schema() -> str:
@@ -318,35 +303,28 @@ def _build_options(part: str) -> dict[str, Any]:
     options: dict[str, tuple[Option[Any], list[str]]] = {}
     for backend, facts in BACKENDS.items():
         for name, option in (facts.engine if part == "engine" else facts.run).items():
-            if name not in _SETTINGS_OF_RUN:
+            if name not in ("streams", "threads"):  # these are settings of ``run`` itself
                 options.setdefault(name, (option, []))[1].append(backend)
-    properties = {name: _build_option(option, backends) for name, (option, backends) in sorted(options.items())}
+    properties = {}
+    for name, (option, backends) in sorted(options.items()):
+        kind = {"enum": list(option.choices)} if option.choices else _KINDS[type(option.default)]
+        described = f"{', '.join(backends)}: {option.text}{option.unit and f' ({option.unit})'}"
+        properties[name] = {**kind, "description": described, "default": option.default}
     return {"properties": properties, "additionalProperties": False}
 
 
-def _build_option(option: Option[Any], backends: list[str]) -> dict[str, Any]:
-    kind = {"enum": list(option.choices)} if option.choices else _KINDS[type(option.default)]
-    described = f"{', '.join(backends)}: {option.text}{option.unit and f' ({option.unit})'}"
-    return {**kind, "description": described} | {"default": option.default}
-
-
 def _visit_groups(node: Any, visit: Callable[[dict[str, Any]], None]) -> None:
+    for value in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+        _visit_groups(value, visit)
     if isinstance(node, dict):
-        for value in node.values():
-            _visit_groups(value, visit)
         visit(node)
-    elif isinstance(node, list):
-        for value in node:
-            _visit_groups(value, visit)
 
 
 def _tidy_group(node: dict[str, Any]) -> None:
     """Remove redundant parts (titles, empty defaults), and allow groups to be empty."""
     if isinstance(node.get("title"), str):
         del node["title"]
-    if "default" in node and node["default"] in (None, {}):
-        del node["default"]
-    if isinstance(node.get("default"), dict):
+    if "default" in node and (node["default"] is None or isinstance(node["default"], dict)):
         del node["default"]
     if node.get("type") == "object":
         node["type"] = ["object", "null"]

@@ -12,7 +12,7 @@ from msgspec import Struct
 from harness.catalog import BACKENDS
 from reconciler.loadgen import keys
 from reconciler.resource.canonical import show_decimal
-from reconciler.rules.benchmark_facts import BenchmarkFacts, find_benchmark_facts
+from reconciler.rules.benchmark_facts import find_benchmark_facts
 from reconciler.rules.ruleset import BenchmarkRules, Ruleset, normalise_category
 from reconciler.spec.adapters import HarnessAdapter
 from reconciler.spec.checks import can_compute
@@ -135,16 +135,20 @@ def _render_lines(wanted: Wanted) -> Iterator[str]:
 def _render_benchmark(wanted: Wanted, rules: BenchmarkRules) -> Iterator[str]:
     yield f"{rules.name}:"
     if wanted.adapter is not None:
-        yield from (f"  {line}" for line in _render_adapted(wanted.adapter, wanted.code.get(rules.name)))
+        folder = wanted.code.get(rules.name)
+        code = f"{render_value(folder)}}}" if folder else f"/path/to/code}}   {FILL_IN}: its checkout"
+        yield f"  harness: {{adapter: {wanted.adapter.name}, code: {code}"
+        yield f"  dataset: {{path: /path/to/dataset}}   {FILL_IN}: what its scorer reads"
+        yield from (f"  {line}" for line in _render_undeclared("path: /path/to/model, "))
         return
-    facts = find_benchmark_facts(rules.name)
-    backend = _choose_backend(wanted, facts)
-    if facts is None or backend is None:
+    facts, accelerator = find_benchmark_facts(rules.name), str(wanted.read.hardware.get("accelerator", ""))
+    usable = _ON_CPU if not accelerator else _ON_NVIDIA if "NVIDIA" in accelerator else ("openai",)
+    able = [n for n in usable if facts and facts.support.runs and can_compute(BACKENDS[n], facts)]
+    if facts is None or not able:
         yield from (f"  {line}" for line in _render_command(rules.name))
         return
-    if not wanted.read.hardware.get("accelerator"):
-        precision, why = BACKENDS[backend].precisions[0], ""
-    else:
+    backend, (precision, why) = able[0], (BACKENDS[able[0]].precisions[0], "")
+    if accelerator:
         precision, why = _choose_precision(wanted, rules, backend)
     batch = "" if BACKENDS[backend].generates else ", batch_size: 1"
     fill = f"   {FILL_IN}: batch_size" if batch else ""
@@ -156,17 +160,9 @@ def _render_benchmark(wanted: Wanted, rules: BenchmarkRules) -> Iterator[str]:
         yield "  #   ready: {url: '{url}/health'}}}"
 
 
+# Built-in backends, in the order of choice. A command must run a benchmark that none of them can compute.
 _ON_CPU = ("onnxruntime", "pytorch", "diffusers", "openvino-genai", "openai")
 _ON_NVIDIA = ("tensorrt", "pytorch-cuda", "diffusers", "openai")
-
-
-def _choose_backend(wanted: Wanted, facts: BenchmarkFacts | None) -> str | None:
-    """Choose the first built-in backend that can compute the benchmark; None if a command must run it."""
-    if facts is None or not facts.support.runs:
-        return None
-    accelerator = str(wanted.read.hardware.get("accelerator", ""))
-    usable = _ON_CPU if not accelerator else _ON_NVIDIA if "NVIDIA" in accelerator else ("openai",)
-    return next((name for name in usable if can_compute(BACKENDS[name], facts)), None)
 
 
 def _choose_precision(wanted: Wanted, rules: BenchmarkRules, backend: str) -> tuple[str, str]:
@@ -177,13 +173,6 @@ def _choose_precision(wanted: Wanted, rules: BenchmarkRules, backend: str) -> tu
         if start is not None and start.weights in able:
             return start.weights, f"   # precision of {start.source}"
     return ("fp16" if "fp16" in able else able[0]), ""
-
-
-def _render_adapted(adapter: HarnessAdapter, folder: str | None) -> Iterator[str]:
-    code = f"{render_value(folder)}}}" if folder else f"/path/to/code}}   {FILL_IN}: its checkout"
-    yield f"harness: {{adapter: {adapter.name}, code: {code}"
-    yield f"dataset: {{path: /path/to/dataset}}   {FILL_IN}: what its scorer reads"
-    yield from _render_undeclared("path: /path/to/model, ")
 
 
 def _render_undeclared(path: str = "") -> Iterator[str]:
@@ -218,7 +207,5 @@ def _render_cells(wanted: Wanted, rules: BenchmarkRules) -> Iterator[str]:
             yield f"{scenario}: {{}}   # required; target_latency: … is the latency that you expect"
         else:
             yield f"{scenario}: {{}}   {FILL_IN}: {{target_qps: …}}, the rate that you expect"
-    for scenario in table.optional:
-        if scenario in required:
-            continue
+    for scenario in (name for name in table.optional if name not in required):
         yield f"# {scenario}: {{target_qps: …}}   # optional"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import Any
@@ -152,18 +152,19 @@ def make_syntax_problem(error: Exception, text: str, file: str) -> Problem:
         message = f"unclosed quotes: the next {opened.style} is on line {mark.line + 1}"
         return Problem(file, opened.start_mark.line + 1, opened.start_mark.column + 1, "", message, "close the quotes")
     # An unclosed quote or bracket is detected at the end of the file, but must be fixed where it begins.
-    if error.context_mark is not None and (
-        "unexpected end of stream" in words or _is_at_end(text, mark.line) or _stays_open(text, error)
-    ):
+    lines = text.splitlines()
+    is_at_end = "unexpected end of stream" in words or mark.line >= len(text.rstrip().splitlines())
+    if error.context_mark is not None and (is_at_end or _stays_open(lines, error)):
         mark = error.context_mark
     line, column = mark.line + 1, mark.column + 1
     if "cannot start any token" in words:
-        message, fix = _explain_odd_character(text, mark.line, mark.column)
-        return Problem(file, line, column, "", message, fix)
-    lines = text.splitlines()
+        character = lines[mark.line][mark.column : mark.column + 1] if mark.line < len(lines) else ""
+        if character == "\t":
+            return Problem(file, line, column, "", "tab in the indentation", "indent with spaces")
+        return Problem(file, line, column, "", f"a value cannot start with {character!r}", "quote the value")
     if mark.line < len(lines) and (odd := find_odd_space(lines[mark.line])) >= 0 and not lines[mark.line][:odd].strip():
         return Problem(file, line, odd + 1, "", *explain_space(lines[mark.line][odd]))
-    if "mapping values are not allowed" in words and (mistake := _find_deeper(text, mark.line)):
+    if "mapping values are not allowed" in words and (mistake := _find_deeper(lines, mark.line)):
         return Problem(file, line, mistake[0], "", *mistake[1:])
     if bare := _find_bare_name(lines, mark.line, words) or _find_bare_group(lines, mark, words):
         return Problem(file, bare[0], bare[1], "", *bare[2:])
@@ -179,15 +180,12 @@ def make_syntax_problem(error: Exception, text: str, file: str) -> Problem:
         return Problem(file, line, column, "", "text after the closing quote", _AFTER_QUOTE_FIX)
     for part, message, fix in _WORDS:
         if part in words:
-            return Problem(file, line, column, "", message + _describe_context(error, mark.line), fix)
-    return Problem(
-        file,
-        line,
-        column,
-        "",
-        f"not valid YAML: {words}",
-        "check the line above too; quote text with special characters",
-    )
+            begun = error.context_mark
+            if begun is not None and begun.line != mark.line:
+                message += f" (in the part that starts on line {begun.line + 1})"
+            return Problem(file, line, column, "", message, fix)
+    fix = "check the line above too; quote text with special characters"
+    return Problem(file, line, column, "", f"not valid YAML: {words}", fix)
 
 
 def _find_other_notation(text: str, line: int, at: int) -> tuple[int, int, str, str] | None:
@@ -234,33 +232,20 @@ def _find_open_quote(text: str, line: int, column: int) -> Any | None:
     return found
 
 
-def _stays_open(text: str, error: MarkedYAMLError) -> bool:
+def _stays_open(lines: Sequence[str], error: MarkedYAMLError) -> bool:
     """Return True if a bracket is not closed on its line but further settings follow, so that it must be fixed
     there."""
     mark, begun = error.problem_mark, error.context_mark
     if mark is None or begun is None or mark.line == begun.line or "expected ',' or" not in str(error.problem):
         return False
-    lines = text.splitlines()
     first, last = lines[begun.line], lines[mark.line]
     opened = sum(first.count(sign) for sign in "[{") > sum(first.count(sign) for sign in "]}")
     return opened and len(last) - len(last.lstrip(" ")) <= len(first) - len(first.lstrip(" "))
 
 
-def _is_at_end(text: str, line: int) -> bool:
-    return line >= len(text.rstrip().splitlines())
-
-
-def _describe_context(error: MarkedYAMLError, line: int) -> str:
-    mark = error.context_mark
-    if mark is None or mark.line == line:
-        return ""
-    return f" (in the part that starts on line {mark.line + 1})"
-
-
-def _find_deeper(text: str, line: int) -> tuple[int, str, str] | None:
+def _find_deeper(lines: Sequence[str], line: int) -> tuple[int, str, str] | None:
     """Return (column, message, fix) of a line that is indented below one that already has a value; None for any
     other."""
-    lines = text.splitlines()
     above = next((number for number in range(line - 1, -1, -1) if _SETTING.match(lines[number])), None)
     if above is None or not _SETTING.match(lines[line]):
         return None
@@ -310,11 +295,3 @@ def _is_only_item(lines: list[str], begun: Any, line: int) -> bool:
     setting."""
     items = [each for each in lines[begun.line : line] if each[begun.column :].startswith("- ")]
     return len(items) == 1 and _ITEM_SETTING.fullmatch(items[0]) is not None
-
-
-def _explain_odd_character(text: str, line: int, column: int) -> tuple[str, str]:
-    lines = text.splitlines()
-    character = lines[line][column : column + 1] if line < len(lines) else ""
-    if character == "\t":
-        return "tab in the indentation", "indent with spaces"
-    return f"a value cannot start with {character!r}", "quote the value"

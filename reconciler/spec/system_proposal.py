@@ -47,12 +47,9 @@ def _inherit(systems: Mapping[str, Any], name: str, below: tuple[str, ...]) -> A
 
 
 def _overlay(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    both = {name: _overlay(below[name], item) for name, item in above.items() if _are_groups(below.get(name), item)}
+    shared = ((name, below.get(name), item) for name, item in above.items() if isinstance(item, Mapping))
+    both = {name: _overlay(lower, item) for name, lower, item in shared if isinstance(lower, Mapping)}
     return {**below, **above, **both}
-
-
-def _are_groups(*values: Any) -> bool:
-    return all(isinstance(value, Mapping) for value in values)
 
 
 def describe(text: str, system: str, proposal: Proposal, *, overwrite: bool = False) -> Described:

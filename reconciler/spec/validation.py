@@ -7,7 +7,8 @@ across values (references, layers, backends) still run for everything valid.
 from __future__ import annotations
 
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from types import UnionType
 from typing import Any
 
 from pydantic import ValidationError
@@ -140,7 +141,6 @@ _HOMES: dict[str, type[Group]] = {
     "hardware": executor_models.HardwareGroup,
     **executor_models.list_queue_groups(),
 }
-_ROUNDS_OF_REPAIR = 8
 
 
 def validate(root: MapNode, variables: Variables, *, complete: bool) -> tuple[models.Document | None, list[Problem]]:
@@ -148,7 +148,7 @@ def validate(root: MapNode, variables: Variables, *, complete: bool) -> tuple[mo
     and missing values are not reported, since those files may contain them."""
     document = convert_plain(root)
     problems: list[Problem] = []
-    for attempt in range(_ROUNDS_OF_REPAIR):
+    for attempt in range(8):
         try:
             return models.Document.model_validate(document, context=variables), problems
         except ValidationError as error:
@@ -164,7 +164,7 @@ def validate(root: MapNode, variables: Variables, *, complete: bool) -> tuple[mo
 
 def is_misspelt(where: Location, root: MapNode) -> bool:
     """Return True if a missing name is present under a spelling that is reported as wrong."""
-    holder, group = find_node(root, where[:-1]), _find_group(where[:-1])
+    holder, group = find_node(root, where[:-1]), find_group(where[:-1])
     if not isinstance(holder, MapNode) or group is None:
         return False
     valid = group.list_names()
@@ -176,8 +176,7 @@ _HEADER = ("apiVersion", "kind")  # checked for each file, see ``loading``
 
 def _repair_document(document: Any, where: Location, *, missing: bool) -> None:
     for part in where[:-1]:
-        if document.get(part) is None:
-            document[part] = {}
+        document[part] = {} if document.get(part) is None else document[part]
         document = document[part]
         if not isinstance(document, dict):
             return
@@ -209,8 +208,7 @@ def find_node(root: MapNode, where: Location) -> Node | None:
 
 def _explain_finding(finding: Mapping[str, Any], where: Location, root: MapNode) -> Problem:
     kind, context = finding["type"], finding.get("ctx", {})
-    name_origin, value_origin = find_position(root, where)
-    origin = value_origin
+    name_origin, origin = find_position(root, where)
     if kind == "extra_forbidden" and (cut := _find_cut_number(root, where)) is not None:
         origin, message, fix = cut
     elif kind == "extra_forbidden":
@@ -220,7 +218,7 @@ def _explain_finding(finding: Mapping[str, Any], where: Location, root: MapNode)
         message, fix = f"{where[-1]} is missing", f"write {show_example(where[-1])}"
     elif kind == "unfit":
         message, fix = str(context["message"]), str(context["fix"])
-        origin = name_origin if "[key]" in finding["loc"] else value_origin
+        origin = name_origin if "[key]" in finding["loc"] else origin
     elif kind in ("model_type", "dict_type", "model_attributes_type"):
         message = f"expected a group of settings, not {show_quantity(finding['input'])}"
         fix = _suggest_group(where, finding["input"])
@@ -251,20 +249,17 @@ def show_example(name: str) -> str:
 
 
 def _suggest_group(where: Location, value: Any) -> str:
-    group = _find_group(where)
+    group = find_group(where)
     names = group.list_names() if group is not None else []
     if isinstance(value, str) and value.partition(" ")[0] in names and " " in value:
         return f"write '{value.replace(' ', ': ', 1)}', with a ':'"
     if isinstance(value, str) and "path" in names:
         return f"write '{where[-1]}: {{path: {value}}}'"
-    if (
-        where[-1] in (keys.SINGLE_STREAM, keys.MULTI_STREAM)
-        and isinstance(value, str)
-        and value.replace(".", "").isdecimal()
-    ):
-        return f"write '{where[-1]}: {{target_latency: {value} ms}}'"
-    if isinstance(value, str) and "target_qps" in names and value.replace(".", "").isdecimal():
-        return f"write '{where[-1]}: {{target_qps: {value}}}'"
+    if isinstance(value, str) and value.replace(".", "").isdecimal():
+        if where[-1] in (keys.SINGLE_STREAM, keys.MULTI_STREAM):
+            return f"write '{where[-1]}: {{target_latency: {value} ms}}'"
+        if "target_qps" in names:
+            return f"write '{where[-1]}: {{target_qps: {value}}}'"
     if isinstance(value, list) and "command" in names:
         return f"write '{where[-1]}: {{command: […]}}'"
     listed = value if isinstance(value, list) else [value]
@@ -278,7 +273,7 @@ def _suggest_group(where: Location, value: Any) -> str:
 def _explain_unknown(where: Location) -> tuple[str, str]:
     """Return the message and fix for a name that its group does not define."""
     name = where[-1]
-    group = _find_group(where[:-1])
+    group = find_group(where[:-1])
     valid = group.list_names() if group is not None else []
     noun = _NOUNS.get(group, "setting") if group is not None else "setting"
     holder = f" of {where[-2]}" if len(where) > 1 and noun == "setting" else ""
@@ -304,10 +299,10 @@ def _explain_unknown(where: Location) -> tuple[str, str]:
     at_home = any(name in inner.list_names() and home in valid for home, inner in _HOMES.items())
     if at_home or find_nearest(name, valid) is None:
         for depth in range(len(where) - 2, -1, -1):
-            above = _find_group(where[:depth])
+            above = find_group(where[:depth])
             if above is not None and depth and name in above.list_names():
                 return message, f"indent it less: it belongs to {where[depth - 1]}"
-        parent = _find_group(where[:-2]) if len(where) > 1 else None
+        parent = find_group(where[:-2]) if len(where) > 1 else None
         for home, inner in _HOMES.items():
             if name in inner.list_names() and home in valid:
                 return message, f"write it inside {home}, as '{home}: {{{name}: …}}'"
@@ -323,9 +318,9 @@ def refuses_variables(where: Location) -> bool:
     return kind is not None and not _is_group(kind) and MAY_NAME_VARIABLES not in marks
 
 
-def _find_group(where: Location) -> type[Group] | None:
+def find_group(where: Sequence[str], root: type[Group] = models.Document) -> type[Group] | None:
     """Return the model for the group at ``where``; None if no group with fixed names is there."""
-    kind, _ = _find_type(where)
+    kind, _ = _find_type(where, root)
     return kind if _is_group(kind) else None
 
 
@@ -333,9 +328,9 @@ def _is_group(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, Group)
 
 
-def _find_type(where: Location) -> tuple[Any, tuple[Any, ...]]:
+def _find_type(where: Sequence[str], root: type[Group] = models.Document) -> tuple[Any, tuple[Any, ...]]:
     """Return the type of the field at ``where``, and the marks in its declaration; None if there is no such field."""
-    kind: Any = models.Document
+    kind: Any = root
     marks: tuple[Any, ...] = ()
     for part in where:
         if _is_group(kind):
@@ -347,4 +342,5 @@ def _find_type(where: Location) -> tuple[Any, tuple[Any, ...]]:
             return None, ()
         if typing.get_origin(kind) is typing.Annotated:
             kind, marks = typing.get_args(kind)[0], (*marks, *kind.__metadata__)
+        kind = next(filter(_is_group, typing.get_args(kind)), kind) if isinstance(kind, UnionType) else kind
     return kind, marks

@@ -1,7 +1,7 @@
 """A process's log for log readers: one JSON object per line, with a constant message and named facts.
 
 Modules call ``log.info("step ended", extra=facts(cell=…))`` on a logger of the standard library. Each line includes the
-facts of ``context``: the id of its pass, plan or audit, and the submission. Without a file or ``--verbose``, nothing is
+facts of the command: the id of its pass, plan or audit, and the submission. Without a file or ``--verbose``, nothing is
 written.
 """
 
@@ -30,16 +30,6 @@ _CONTEXT: ContextVar[Mapping[str, Any]] = ContextVar("context", default={})  # n
 def facts(**named: Any) -> dict[str, dict[str, Any]]:
     """Return the ``extra`` argument of a log call; None and "" are left out."""
     return {_FACTS: {name: value for name, value in named.items() if value not in (None, "")}}
-
-
-@contextlib.contextmanager
-def context(**named: Any) -> Iterator[None]:
-    """Add facts to every line logged within the context."""
-    token = _CONTEXT.set({**_CONTEXT.get(), **named})
-    try:
-        yield
-    finally:
-        _CONTEXT.reset(token)
 
 
 def add_context(**named: Any) -> None:
@@ -85,35 +75,28 @@ def show_on_terminal() -> None:
 
 @contextlib.contextmanager
 def open_log(folder: Path, command: str) -> Iterator[str]:
-    """Open a file in ``folder`` that logs this command from its start to its end or failure. Yields the id on every
-    line."""
+    """Open a file in ``folder`` that logs this command from its start to its end or failure, and of whose kind only the
+    newest ``KEPT`` are kept. Yields the id on every line."""
     identity = f"{datetime.now(UTC):%Y%m%dT%H%M%S.%f}-{os.getpid()}"
-    name = identity if command == RECONCILING else f"{command}-{identity}"
-    with write_file(folder, name), context(reconcile=identity):
-        log.info("%s began", command)
-        try:
-            yield identity
-        except BaseException as error:
-            log.warning("%s broken off", command, extra=facts(error=type(error).__name__, problem=str(error)))
-            raise
-
-
-@contextlib.contextmanager
-def write_file(folder: Path, name: str) -> Iterator[None]:
-    """Write lines to ``folder``/``name``.jsonl within the context. Of the files of its kind (the first word of the
-    name), only the newest ``KEPT`` are kept."""
+    kind = "" if command == RECONCILING else command
     handler: logging.Handler = logging.NullHandler()
     with contextlib.suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
-        kind = name.rstrip("0123456789T.-")
         for old in sorted(folder.glob(f"{kind}[-0-9]*.jsonl"))[: -(KEPT - 1)]:
             old.unlink(missing_ok=True)
+        name = f"{kind}-{identity}" if kind else identity
         handler = _FileHandler(folder / f"{name}.jsonl", encoding="utf-8")
         handler.setFormatter(JsonLines())
     _attach(handler)
+    token = _CONTEXT.set({**_CONTEXT.get(), "reconcile": identity})
     try:
-        yield
+        log.info("%s began", command)
+        yield identity
+    except BaseException as error:
+        log.warning("%s broken off", command, extra=facts(error=type(error).__name__, problem=str(error)))
+        raise
     finally:
+        _CONTEXT.reset(token)
         logging.getLogger(ROOT).removeHandler(handler)
         with contextlib.suppress(OSError):
             handler.close()

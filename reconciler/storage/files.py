@@ -322,17 +322,14 @@ class Lock:
                     raise self._make_locked_error(owner, taken_for, alive=alive) from None
                 time.sleep(0.05)
         try:
-            self._write(descriptor, note)
+            with convert_storage_errors(self.path):
+                self._write_owner(descriptor, f", {self.purpose}\n{note}")
         except BaseException:
             os.close(descriptor)
             raise
         os.set_inheritable(descriptor, True)
         self.descriptor = descriptor
         return self
-
-    def _write(self, descriptor: int, note: str) -> None:
-        with convert_storage_errors(self.path):
-            self._write_owner(descriptor, f", {self.purpose}\n{note}")
 
     def _write_owner(self, descriptor: int, text: str) -> None:
         os.ftruncate(descriptor, 0)

@@ -18,6 +18,7 @@ import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
+from functools import lru_cache
 from io import BytesIO
 from itertools import groupby
 from pathlib import Path
@@ -40,14 +41,10 @@ from reconciler.storage.git_process import (
 from reconciler.storage.leftovers import make_folder
 from reconciler.storage.storage_errors import refuse_storage_error
 
-# Options of `git log`: one row per file that a commit changed, including branches whose changes a merge dropped, and
-# the merge's own changes.
-EVERY_CHANGE = ("--full-history", "-c", "--raw", "--no-abbrev", "--no-renames")
 _BLAME = ("blame", "--no-textconv", "--no-ignore-revs-file", "--porcelain")
 _FOREIGN = 60.0  # seconds for a folder of unknown origin, whose configuration may be endless
 _TURN = 10.0  # seconds within which another git process releases the index
 _LINK = "120000"  # the mode of a symbolic link
-_QUESTIONS = 500  # blob ids that fit into a pipe that is not being read yet
 _FROM_STDIN = ("--pathspec-from-file=-", "--pathspec-file-nul")
 
 
@@ -98,7 +95,7 @@ def _initialise(folder: Path, *options: str) -> None:
 
 def find_head(root: Path) -> str | None:
     """Return the checked-out commit; None if there is none."""
-    return ask_again(root, "rev-parse", "--verify", "--quiet", "HEAD^{commit}").text or None
+    return resolve_commit(root, "HEAD") or None
 
 
 def read_file_at(root: Path, path: str, at: str = "HEAD") -> bytes | None:
@@ -107,11 +104,12 @@ def read_file_at(root: Path, path: str, at: str = "HEAD") -> bytes | None:
     return answer.out if answer.status == 0 else None
 
 
-def is_dirty(root: Path, paths: Iterable[str]) -> bool:
-    """Return True if the bytes of any of these files differ from HEAD: edited, untracked, or not in git at all.
+def list_dirty(root: Path, paths: Iterable[str]) -> list[str]:
+    """List the files whose bytes differ from HEAD: edited, untracked, or not in git at all.
 
     It compares raw bytes, without git's filters, since a record contains the blob id of the bytes that were read.
     """
+    found = []
     for path in paths:
         try:
             data = (root / path).read_bytes()
@@ -119,13 +117,8 @@ def is_dirty(root: Path, paths: Iterable[str]) -> bool:
             refuse_storage_error(error, root / path)
             data = None
         if data is None or read_file_at(root, path) != data:
-            return True
-    return False
-
-
-def list_dirty(root: Path, paths: Iterable[str]) -> list[str]:
-    """List the files whose bytes differ from HEAD."""
-    return [path for path in paths if is_dirty(root, [path])]
+            found.append(path)
+    return found
 
 
 def count_new_files(root: Path, folders: Iterable[str]) -> int:
@@ -142,6 +135,13 @@ def find_line_commits(root: Path, file: str, lines: Iterable[int], at: str = "")
     """Find who last changed the given 1-based lines of a file, as it is on disk or as it was in the commit ``at``.
     Lines past its end are left out."""
     wanted = sorted(set(lines))
+    if not at:
+        if not (root / file).is_file():
+            return {}
+        count = len((root / file).read_bytes().splitlines())
+        wanted = [line for line in wanted if line <= count]  # a single line past the end makes git refuse all of them
+    if not wanted:
+        return {}
     ranges = [word for first, last in _join_lines(wanted) for word in ("-L", f"{first},{last}")]
     answer = ask(root, *_BLAME, *ranges, *filter(None, [at]), "--", file, unfiltered=True, fetch=True)
     if answer.status == 0:
@@ -149,14 +149,9 @@ def find_line_commits(root: Path, file: str, lines: Iterable[int], at: str = "")
         if any(line.boundary for line in found.values()) and not is_shallow(root):
             return {number: replace(line, boundary=False) for number, line in found.items()}  # the very first commit
         return found
-    if at or find_root(root) is None or not (root / file).is_file():
+    if at or find_root(root) is None or read_file_at(root, file) is not None:
         return {}
-    count = len((root / file).read_bytes().splitlines())
-    if read_file_at(root, file) is not None:
-        # A single line past the end makes git refuse all of them.
-        inside = [line for line in wanted if line <= count]
-        return find_line_commits(root, file, inside) if inside and len(inside) < len(wanted) else {}
-    return {line: LineCommit() for line in wanted if line <= count}
+    return {line: LineCommit() for line in wanted}
 
 
 def _join_lines(lines: Iterable[int]) -> list[tuple[int, int]]:
@@ -191,26 +186,25 @@ def _make_line_commit(commit: str, facts: Mapping[str, str]) -> LineCommit:
 
 def find_blob_commits(root: Path, path: str, blob: str) -> tuple[str, ...]:
     """Return the commits that gave ``path`` exactly these bytes (by git blob id), newest first."""
-    answer = ask(root, "log", "--format=commit %H", *EVERY_CHANGE, f"--find-object={blob}", "--", path, fetch=True)
-    found: list[str] = []
+    changes = _list_changes(root, "%H", f"--find-object={blob}", "--", path)
+    return tuple(commit for commit, _, found in changes if found == blob)
+
+
+def _list_changes(root: Path, form: str, *words: str) -> Iterator[tuple[str, str, str]]:
+    """Yield (the commit in this format of git, path, blob id after the change, or zeros if deleted) for each file that
+    a commit changed, including branches whose changes a merge dropped, and the merge's own changes."""
+    every = ("--full-history", "-c", "--raw", "--no-abbrev", "--no-renames", f"--format=%x01{form}")
     commit = ""
-    for row in answer.lines:
-        if row.startswith("commit "):
-            commit = row.removeprefix("commit ")
-        elif row.startswith(":") and parse_blob_row(row)[1] == blob:
-            found.append(commit)
-    return tuple(found)
+    for row in ask(root, "-c", "core.quotePath=false", "log", *every, *words, fetch=True).lines:
+        if row.startswith("\x01"):
+            commit = row[1:]
+        elif row.startswith(":"):
+            facts, _, path = row.partition("\t")
+            before = len(facts) - len(facts.lstrip(":"))  # a merge has a mode and a blob for each further parent
+            yield commit, path, facts.split()[2 * before + 1]
 
 
-def parse_blob_row(row: str) -> tuple[str, str]:
-    """Parse a row of ``EVERY_CHANGE`` into (path, its blob id after the change, or zeros if it was deleted). A merge
-    has an additional mode and blob for each further parent."""
-    facts, _, path = row.partition("\t")
-    before = len(facts) - len(facts.lstrip(":"))
-    return path, facts.split()[2 * before + 1]
-
-
-def list_blobs_in_refs(root: Path, folder: str, suffix: str = "") -> tuple[bytes, ...]:
+def list_blobs_in_refs(root: Path, folder: str, suffix: str) -> tuple[bytes, ...]:
     """Return the contents of every file below ``folder`` whose name ends in ``suffix``, at the tip of any local ref."""
     refs = ask(root, "for-each-ref", "--format=%(objectname)").lines
     names: set[str] = set()
@@ -229,7 +223,7 @@ def _read_content(stream: BinaryIO, words: list[bytes]) -> bytes | None:
 def resolve(root: Path, name: str) -> str:
     """Return the commit of a branch, tag or id. Raises RepositoryError with the command that fetches it if it is
     missing."""
-    answer = ask_again(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+    answer = _ask_for_commit(root, name)
     if answer.status == 0:
         return answer.text
     if answer.error:  # git rejects a merely unknown name silently
@@ -320,18 +314,15 @@ class BlobReader(Struct, frozen=True):
     def read(self, blobs: Iterable[str]) -> dict[str, bytes]:
         found: dict[str, bytes] = {}
         uncached = []
-        wanted = sorted(set(blobs))
-        for at in range(0, len(wanted), _QUESTIONS):
-            some = wanted[at : at + _QUESTIONS]
+        for blob in sorted(set(blobs)):
             with contextlib.suppress(BrokenPipeError):  # then it has ended and answers no query
-                self.ask.write("".join(f"{blob}\n" for blob in some).encode())
+                self.ask.write(f"{blob}\n".encode())
                 self.ask.flush()
-            for blob in some:
-                content = _read_content(self.answer, self.answer.readline().split())
-                if content is None:
-                    uncached.append(blob)
-                else:
-                    found[blob] = content
+            content = _read_content(self.answer, self.answer.readline().split())
+            if content is None:
+                uncached.append(blob)
+            else:
+                found[blob] = content
         # A partial clone may fetch missing blobs, which this reader does not.
         return {**found, **read_blobs(self.root, uncached)} if uncached else found
 
@@ -401,7 +392,7 @@ def _commit_in_turn(index: PrivateIndex, *arguments: str, stdin: bytes) -> GitAn
         answer = index.commit(*arguments, stdin=stdin)
         if time.monotonic() > give_up or "cannot lock ref" not in answer.error:
             return answer
-        index.end_killed_commits()
+        end_killed_commits(index.root)  # such as one whose git was still running when this one began
         time.sleep(0.1)
 
 
@@ -473,12 +464,9 @@ def read_author(root: Path) -> str:
 
 def find_hook_path(root: Path, name: str) -> Path:
     """Return the path of a hook of this clone. Raises RepositoryError outside a repository."""
-    for _ in range(2):  # a single failed read also looks like "no repository"
-        answer = ask(root, "rev-parse", "--git-path", f"hooks/{name}", own=True)
-        refuse_disk_of_git(answer, root)
-        if answer.status == 0:
-            break
-    else:
+    answer = ask_again(root, "rev-parse", "--git-path", f"hooks/{name}", own=True)
+    refuse_disk_of_git(answer, root)
+    if answer.status:
         raise RepositoryError(f"{root} is not in a git repository", fix="run `git init`")
     return (root / answer.text).resolve()
 
@@ -490,7 +478,11 @@ def find_branch(root: Path) -> str:
 
 def resolve_commit(root: Path, name: str) -> str:
     """Return the commit of a ref, "" if there is none."""
-    return ask(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}").text
+    return _ask_for_commit(root, name).text
+
+
+def _ask_for_commit(root: Path, name: str) -> GitAnswer:
+    return ask_again(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
 
 
 def find_main_branch(root: Path) -> str | None:
@@ -563,22 +555,18 @@ Appearances = Mapping[tuple[str, str], Commit]  # (path, blob id) → the commit
 
 def find_appearances(root: Path, tip: str, folders: Iterable[str]) -> Appearances:
     """Return (path, blob id) → the first commit among the ancestors of ``tip`` that gave the file these bytes."""
-    answer = ask(
-        root, "-c", "core.quotePath=false", "log", "--reverse", "--topo-order", *EVERY_CHANGE, "--relative",
-        "--format=%x01%H%x00%at%x00%ct%x00%an%x00%s", tip, "--", *folders, fetch=True,
-    )  # fmt: skip
+    form, order = "%H%x00%at%x00%ct%x00%an%x00%s", ("--reverse", "--topo-order", "--relative")
+    read = lru_cache(maxsize=1)(_read_commit)
     found: dict[tuple[str, str], Commit] = {}
-    commit = None
-    for row in answer.lines:
-        if row.startswith("\x01"):
-            words = row[1:].split("\0", 4)  # a commit cannot contain NUL
-            written, made = (read_commit_time(seconds) for seconds in words[1:3])
-            commit = Commit(words[0], words[3], written, made, words[4])
-        elif row.startswith(":") and commit is not None:
-            path, blob = parse_blob_row(row)
-            if blob.strip("0"):
-                found.setdefault((path, blob), commit)
+    for commit, path, blob in _list_changes(root, form, *order, tip, "--", *folders):
+        if blob.strip("0") and (path, blob) not in found:
+            found[path, blob] = read(commit)
     return found
+
+
+def _read_commit(row: str) -> Commit:
+    identity, written, made, author, subject = row.split("\0", 4)  # a commit cannot contain NUL
+    return Commit(identity, author, read_commit_time(written), read_commit_time(made), subject)
 
 
 def find_commit_times(root: Path, commits: Iterable[str]) -> dict[str, datetime]:

@@ -16,12 +16,12 @@ import os
 import platform
 import shutil
 import stat
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 from msgspec import Struct
 
 from reconciler.errors import RepositoryError
@@ -39,25 +39,14 @@ from reconciler.storage.storage_errors import convert_storage_errors, explain_st
 _TURN = "turn"  # file in a commit's folder that git locks while it works
 _STILL = 1.0  # seconds after which a lock in use would have been released
 _LONGEST = 4096  # bytes read of any file here
+_READ_NOTE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-@contextlib.contextmanager
-def open_turn(folder: Path) -> Iterator[int]:
-    """Open a descriptor for git to inherit, whose flock shows whether that git is alive."""
-    descriptor = os.open(folder / _TURN, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        os.write(descriptor, platform.node().encode())
-        try_flock(descriptor)
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-def end_turn(root: Path, folder: Path) -> bool:
+def _end_turn(root: Path, folder: Path) -> bool:
     """Remove the locks of refs that a dead git left whose turn was in this folder. Return whether it is dead: otherwise
     nothing is removed, and its folder is still needed."""
     try:
-        descriptor = os.open(folder / _TURN, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(folder / _TURN, _READ_NOTE)
     except OSError:
         return True  # no git began
     try:
@@ -107,29 +96,23 @@ def _identify(lock: Path) -> tuple[int, ...] | None:
 
 def _is_in_use(root: Path, *, unseen: bool = True) -> bool:
     """Return True if any other git works in the repository. ``unseen``: one that cannot be inspected counts as such."""
-    if not sys.platform.startswith("linux"):
-        return True
-    answer = ask(root, "rev-parse", "--path-format=absolute", "--git-common-dir", "--show-toplevel")
-    places = [Path(row) for row in answer.lines]
+    places = ask(root, "rev-parse", "--path-format=absolute", "--git-common-dir", "--show-toplevel").lines
     if not places:
         return unseen
-    return any(_works_in(entry, places, unseen=unseen) for entry in Path("/proc").glob("[0-9]*"))
-
-
-def _works_in(process: Path, places: list[Path], *, unseen: bool) -> bool:
-    try:
-        if not (process / "comm").read_bytes().startswith(b"git"):
-            return False
-        state, parent = (process / "stat").read_bytes().rpartition(b")")[2].split()[:2]
-        if state in (b"Z", b"X") or int(parent) == os.getpid():
-            return False
-        words = (process / "cmdline").read_bytes()
-        folder = (process / "cwd").readlink()
-    except (FileNotFoundError, ProcessLookupError):
-        return False  # it has ended by now
-    except OSError:
-        return unseen
-    return any(folder.is_relative_to(place) or os.fsencode(place) in words for place in places)
+    for process in psutil.process_iter():
+        try:
+            ended = process.status() in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
+            if ended or not process.name().startswith("git") or process.ppid() == os.getpid():
+                continue
+            folder, words = Path(process.cwd()), " ".join(process.cmdline())
+            if any(folder.is_relative_to(place) or place in words for place in places):
+                return True
+        except psutil.NoSuchProcess:
+            continue  # it has ended by now
+        except psutil.AccessDenied:
+            if unseen:
+                return True
+    return False
 
 
 log = logging.getLogger(__name__)
@@ -161,12 +144,17 @@ class PrivateIndex(Struct, frozen=True):
 
     def commit(self, *arguments: str, stdin: bytes) -> GitAnswer:
         """Commit. After a signal that kills this process and its group, git still finishes the commit."""
-        with open_turn(self.folder) as turn:
+        turn = os.open(self.folder / _TURN, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(turn, platform.node().encode())
+            try_flock(turn)  # git inherits it, so that the flock shows whether that git is alive
             answer = ask(
                 self.root, "commit", *arguments, stdin=stdin, own=True, index=self.copy, alone=True, inherits=(turn,)
             )
+        finally:
+            os.close(turn)
         if answer.status < 0:
-            end_turn(self.root, self.folder)
+            _end_turn(self.root, self.folder)
         return answer
 
     def refresh(self) -> None:
@@ -174,10 +162,6 @@ class PrivateIndex(Struct, frozen=True):
         self.copy.unlink(missing_ok=True)
         with contextlib.suppress(FileNotFoundError):
             shutil.copyfile(self.shared, self.copy)
-
-    def end_killed_commits(self) -> None:
-        """Finish what other processes left: a commit whose git was still running when this one began."""
-        _sweep(self.root, self.note.parent, self.shared)
 
     def wait_for_turn(self, wait: float) -> bool:
         """Return True once no other git has locked the shared index, False after ``wait`` seconds. A running commit,
@@ -187,7 +171,7 @@ class PrivateIndex(Struct, frozen=True):
             if _remove_dead(lock):
                 continue
             if time.monotonic() > give_up:
-                if sys.platform.startswith("linux") and _is_in_use(self.root, unseen=False):
+                if _is_in_use(self.root, unseen=False):
                     problem = f"git commit: another git process is using the index of {self.root} ({lock.name})"
                     raise RepositoryError(problem, fix=_WAITS)
                 return False
@@ -202,37 +186,26 @@ class PrivateIndex(Struct, frozen=True):
         """Bring the shared index to HEAD for these NUL-separated paths. If another git locks it for longer than
         ``wait`` seconds, it stays unchanged until the next commit, because the committed content does not depend on
         it."""
-        with self._hold(wait) as locked:
-            if not locked:
-                log.warning("the index of git is locked by another process and was not updated")
-                return
+        lock, give_up = self._lock, time.monotonic() + wait
+        while True:
+            try:
+                os.link(self.note, lock)  # so that the lock appears with its complete content and its flock
+                break
+            except FileExistsError:
+                if time.monotonic() >= give_up:
+                    log.warning("the index of git is locked by another process and was not updated")
+                    return
+            if not _remove_dead(lock):
+                time.sleep(_PAUSE)
+        try:
             self.refresh()
             answer = self.ask("reset", "--quiet", "--pathspec-from-file=-", "--pathspec-file-nul", stdin=paths)
             if answer.status == 0 and self.copy.exists():
                 self.copy.replace(self.shared)
             else:
                 log.warning("the index of git was not updated: %s", answer.error)
-
-    @contextlib.contextmanager
-    def _hold(self, wait: float) -> Iterator[bool]:
-        lock, give_up = self._lock, time.monotonic() + wait
-        while not (locked := self._take(lock)) and time.monotonic() < give_up:
-            if not _remove_dead(lock):
-                time.sleep(_PAUSE)
-        try:
-            yield locked
         finally:
-            if locked:
-                lock.unlink()
-
-    def _take(self, lock: Path) -> bool:
-        """Link the note to the lock's name, so that the lock appears with its complete content and its flock, or not at
-        all."""
-        try:
-            os.link(self.note, lock)
-        except FileExistsError:
-            return False
-        return True
+            lock.unlink()
 
 
 @contextlib.contextmanager
@@ -282,7 +255,7 @@ def _sweep(root: Path, git_folder: Path, shared: Path) -> None:
                 shutil.rmtree(note, ignore_errors=True)
             continue
         with contextlib.suppress(OSError), _lock_if_dead(note) as dead:
-            if dead and end_turn(root, Path(f"{note}{_FOLDER}")):
+            if dead and _end_turn(root, Path(f"{note}{_FOLDER}")):
                 shutil.rmtree(f"{note}{_FOLDER}", ignore_errors=True)
                 note.unlink()
 
@@ -302,7 +275,7 @@ def _remove_dead(lock: Path) -> bool:
 def _lock_if_dead(note: Path) -> Iterator[bool]:
     """Yield True for a note of ours without a flock, and lock it, so that only one process removes it. An incomplete
     note, as after a power failure, is recognised by its name or its beginning. Raises OSError if there is none."""
-    descriptor = os.open(note, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    descriptor = os.open(note, _READ_NOTE)
     try:
         said, age = os.read(descriptor, len(_NOTE) + 1), time.time() - os.fstat(descriptor).st_mtime
         begun = note.name.startswith(_PREFIX) or (said != b"" and _NOTE.startswith(said))

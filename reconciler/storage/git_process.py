@@ -150,26 +150,22 @@ def ask(
     return _run(root, arguments, closed, {**environment, "GIT_ALLOW_PROTOCOL": _REMOTES}, stdin, limit)
 
 
-def ask_again(root: Path, *arguments: str) -> GitAnswer:
+def ask_again(root: Path, *arguments: str, own: bool = False) -> GitAnswer:
     """Ask a question to which "there is none" is a valid answer. Git also gives this answer after a single failed read
     on a disk that works again, so it counts only if given twice."""
-    answer = ask(root, *arguments)
-    return answer if answer.status == 0 else ask(root, *arguments)
+    answer = ask(root, *arguments, own=own)
+    return answer if answer.status == 0 else ask(root, *arguments, own=own)
 
 
 @contextlib.contextmanager
 def converse(root: Path, *arguments: str, stdin: bytes = b"") -> Iterator[tuple[BinaryIO, BinaryIO]]:
     """Open a read-only git process that answers query after query: (its input, its output). ``stdin``: all queries, if
     known."""
-    chosen = [word for setting in (*_ALWAYS, *_READING) for word in ("-c", setting)]
-    with _hide_repository_variables(), _open_stream(stdin) as stream:
-        running: Any = git.cmd.Git(root).execute(
-            ["git", *chosen, *arguments],
-            istream=stream if stdin else subprocess.PIPE,
-            as_process=True,
-            env={**_ENVIRONMENT, **_HONEST, "GIT_ALLOW_PROTOCOL": _NOWHERE},
-        )
-    process = running.proc
+    environment = {**_HONEST, "GIT_ALLOW_PROTOCOL": _NOWHERE}
+    with _open_stream(stdin) as stream:
+        source = stream if stdin else subprocess.PIPE
+        running = _execute(root, arguments, (*_ALWAYS, *_READING), environment, istream=source, as_process=True)
+    process = running.proc  # GitPython ends the process once nothing refers to ``running``
     # Its messages about damaged objects are discarded, but it must not block on them.
     unread = Thread(target=deque, args=(process.stderr, 0), daemon=True)
     unread.start()
@@ -217,17 +213,18 @@ def _run(
     alone: bool = False,
     inherits: tuple[int, ...] = (),
 ) -> GitAnswer:
-    chosen = [word for setting in settings for word in ("-c", setting)]
     try:
-        with _hide_repository_variables(), _open_stream(stdin) as stream:
-            status, out, error = git.cmd.Git(root).execute(
-                ["git", *chosen, *arguments],
+        with _open_stream(stdin) as stream:
+            status, out, error = _execute(
+                root,
+                arguments,
+                settings,
+                environment,
                 istream=stream,
                 with_extended_output=True,
                 with_exceptions=False,
                 stdout_as_string=False,
                 strip_newline_in_stdout=False,
-                env={**_ENVIRONMENT, **environment},
                 kill_after_timeout=limit,
                 start_new_session=alone,
                 pass_fds=inherits,
@@ -235,7 +232,19 @@ def _run(
     except (git.exc.GitCommandNotFound, OSError) as problem:
         refuse_storage_error(problem.__cause__ if isinstance(problem.__cause__, OSError) else problem, root)
         return GitAnswer(127, b"", str(problem))
-    return GitAnswer(int(status), _encode(out), _encode(error).decode(errors="replace").strip())
+    # A message may name a file whose name is not text.
+    return GitAnswer(status, out, error.encode(errors="surrogateescape").decode(errors="replace").strip())
+
+
+def _execute(
+    root: Path, arguments: tuple[str, ...], settings: tuple[str, ...], environment: dict[str, str], **options: Any
+) -> Any:
+    chosen = [word for setting in settings for word in ("-c", setting)]
+    hidden = {name: os.environ.pop(name) for name in _SELECTS_A_REPOSITORY if name in os.environ}
+    try:
+        return git.cmd.Git(root).execute(["git", *chosen, *arguments], env={**_ENVIRONMENT, **environment}, **options)
+    finally:
+        os.environ.update(hidden)
 
 
 def refuse_disk_of_git(answer: GitAnswer, root: Path) -> None:
@@ -276,26 +285,10 @@ def _has_terminal() -> bool:
 
 
 @contextlib.contextmanager
-def _hide_repository_variables() -> Iterator[None]:
-    hidden = {name: os.environ.pop(name) for name in _SELECTS_A_REPOSITORY if name in os.environ}
-    try:
-        yield
-    finally:
-        os.environ.update(hidden)
-
-
-@contextlib.contextmanager
 def _open_stream(data: bytes) -> Iterator[BinaryIO]:
     """Open the data as a file, which git reads at its own pace."""
-    if not data:
-        with Path(os.devnull).open("rb") as nothing:
-            yield nothing
-        return
-    with tempfile.TemporaryFile() as stream:
-        stream.write(data)
-        stream.seek(0)
+    with tempfile.TemporaryFile() if data else Path(os.devnull).open("rb") as stream:
+        if data:
+            stream.write(data)
+            stream.seek(0)
         yield stream
-
-
-def _encode(text: str | bytes) -> bytes:
-    return text.encode() if isinstance(text, str) else text

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from harness.contract import FileMessage, Result
 from reconciler.errors import ReconcilerError, StoreError
 from reconciler.execute.attempt import Attempt
-from reconciler.execute.executors.executor import JOB_COUNTER, TICKET, AttemptTransport, Ticket, TransportSilentError
+from reconciler.execute.executors.executor import JOB_COUNTER, TICKET, Ticket, TransportSilentError
 from reconciler.execute.request_parts import list_locations, list_secrets
 from reconciler.resource.codec import decode_json
 from reconciler.resource.embargo import explain_refusal, make_embargo
@@ -177,10 +177,6 @@ class StoreTransport(Struct):
                 raise StoreError(f"{folder} has no {TICKET}") from error
             self.remotes[folder] = ticket, ticket.open()
         return self.remotes[folder]
-
-
-def open_store_transport(paths: RepositoryPaths, *, only_looks: bool = False) -> AttemptTransport:
-    return StoreTransport(paths, only_looks=only_looks)
 
 
 def _walk(folder: Path) -> Iterator[Path]:

@@ -12,7 +12,6 @@ from types import MappingProxyType
 from typing import Any
 
 from msgspec import Struct, field
-from msgspec.structs import replace
 
 from harness.benchmark_catalog import BENCHMARKS
 from harness.catalog import BACKENDS
@@ -59,13 +58,10 @@ from reconciler.tree.layout import CHECKER_LOG, is_portable
 from reconciler.tree.render import CONFIGS, PLACES, SCORER
 from reconciler.tree.source import Sources
 
-# The folder of a compliance test: the files that its verification script writes, and those that it does not.
-
-# Reports of TEST01's fallback; they belong in the folder of the answers.
-_REPORTS = frozenset({BASELINE, COMPLIANCE})
+_REPORTS = (BASELINE, COMPLIANCE)  # of TEST01's fallback; they belong in the folder of the answers
 
 
-def audit_files(test: str, run: Mapping[str, LogRef], verdict: Mapping[str, LogRef]) -> Files:
+def collect_test_files(test: str, run: Mapping[str, LogRef], verdict: Mapping[str, LogRef]) -> Files:
     """Return {path below the test's folder: content}, from the artifacts of a test's run and its verdict.
 
     The answers are truncated as required by the submission rules, and accuracy.txt contains their hash. For TEST01,
@@ -91,11 +87,7 @@ def audit_files(test: str, run: Mapping[str, LogRef], verdict: Mapping[str, LogR
 # documentation/calibration.md, from the records: how each published model was calibrated.
 
 _AS_IS = "The published weights are used as they are: nothing is quantized or calibrated."
-_RENDERED_ELSEWHERE = (
-    "document",
-    "comparison",
-    "scores",
-)  # a model's inputs that are rendered separately or not relevant here
+_NOT_LISTED = ("document", "comparison", "scores")  # facts that are rendered separately, or not relevant here
 
 
 class Calibration(Struct, frozen=True):
@@ -113,54 +105,32 @@ class Calibration(Struct, frozen=True):
 def render_calibration(found: Iterable[Calibration]) -> bytes:
     """Render a section for each model, in the order of the benchmarks."""
     parts = ["# Calibration", ""]
-    for item in sorted(join_alike(found), key=lambda item: (item.benchmark, item.cells)):
-        parts += [f"## {item.benchmark}", "", f"Of {join_listing(list(item.cells))}.", "", *_render(item), ""]
-    return "\n".join(parts).encode()
-
-
-def join_alike(found: Iterable[Calibration]) -> list[Calibration]:
-    """Join a benchmark's cells whose models have the same text into one section."""
-    groups: dict[tuple[str, ...], list[Calibration]] = {}
+    # A benchmark's cells whose models have the same text share a section.
+    sections: dict[tuple[str, ...], list[str]] = {}
     for item in found:
-        groups.setdefault((item.benchmark, *_render(item)), []).append(item)
-    return [
-        replace(group[0], cells=tuple(sorted(cell for item in group for cell in item.cells)))
-        for group in groups.values()
-    ]
+        sections.setdefault((item.benchmark, *_render(item)), []).extend(item.cells)
+    for (benchmark, *lines), cells in sorted(sections.items(), key=lambda item: (item[0][0], sorted(item[1]))):
+        parts += [f"## {benchmark}", "", f"Of {join_listing(sorted(cells))}.", "", *lines, ""]
+    return "\n".join(parts).encode()
 
 
 def _render(item: Calibration) -> Sequence[str]:
     lines = [f"- Precision: {item.precision}"] if item.precision else []
     lines += [f"- Source of the weights: SHA-256 `{item.source}`"] if item.source else []
     lines += [f"- `model.settings.{name}`: {value}" for name, value in sorted(item.settings.items())]
-    lines += [f"- {name.replace('_', ' ')}: {value}" for name, value in sorted(_select_plain(item.made).items())]
+    plain = {n: v for n, v in item.made.items() if n not in _NOT_LISTED and isinstance(v, str | int | float)}
+    lines += [f"- {name.replace('_', ' ')}: {value}" for name, value in sorted(plain.items())]
     document = str(item.made.get("document", "")).partition("\n")[2].strip()  # this file has its own title
     if not item.made:
         return [*lines, *([""] if lines else []), _AS_IS if not item.settings else "Nothing is calibrated."]
     return [*lines, *(["", document] if document else [])]
 
 
-def _select_plain(made: Mapping[str, object]) -> dict[str, object]:
-    return {
-        name: value
-        for name, value in made.items()
-        if name not in _RENDERED_ELSEWHERE and isinstance(value, str | int | float)
-    }
-
-
 CALIBRATION = "documentation/calibration.md"
 _MODEL = "model.settings."
 _FILES_OF = ("dataset.", "model.", "engine.")
-_REPEATED = (
-    "benchmark.official",
-    "benchmark.code",
-    "benchmark.path",
-    "dataset.",
-    "harness.",
-    "measurements.",
-    "model.",
-)
 _RENAMED = {"benchmark.official": "as", "benchmark.code": "code", "benchmark.path": "code"}
+_REPEATED = (*_RENAMED, "dataset.", "harness.", "measurements.", "model.")
 _LOCATIONS = ("path", "code", "configs", "cwd", "logs", "outputs", "user_conf_at")
 _FREE = re.compile(r"(.+?\.(?:settings|options|env))\.(.+)")
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
@@ -324,6 +294,7 @@ class Assembly(Struct, frozen=True):
         point = None
         if program:
             point = load_program(program).describe_point(settings, performance, accuracy, self.load_bytes)
+        listed = performance.get(REQUIREMENTS)
         return CellContent(
             cell=cell,
             official=settings.official or cell.benchmark,
@@ -331,7 +302,9 @@ class Assembly(Struct, frozen=True):
             settings=_list_shown_settings(run, adopted=IMPORTED in timed.marks and REQUIREMENTS in performance),
             user_conf=performance[shown.user_conf] if shown.user_conf else None,
             performance={name: performance[name] for name in shown.performance},
-            accuracy={name: accuracy[name] for name in shown.accuracy} | _list_shown_files(score),
+            # Files in a score's folders are answers that the round requires, such as images.
+            accuracy={name: accuracy[name] for name in shown.accuracy}
+            | {n: ref for n, ref in score.items() if "/" in n},
             accuracy_log=AccuracyLog(accuracy[shown.answers], accuracy[shown.answers_shown]) if shown.answers else None,
             # Preserve every byte of a text, even if it is not UTF-8.
             accuracy_text=self.load_bytes(score[shown.score]).decode("utf-8", "surrogateescape") if shown.score else "",
@@ -343,12 +316,8 @@ class Assembly(Struct, frozen=True):
             inferred_from=source,
             rehearsal=REHEARSAL in timed.marks,
             point=point,
-            requirements=self._read_requirements(performance),
+            requirements=tuple(self.load_bytes(listed).decode("utf-8", "replace").splitlines()) if listed else (),
         )
-
-    def _read_requirements(self, performance: Mapping[str, LogRef]) -> tuple[str, ...]:
-        ref = performance.get(REQUIREMENTS)
-        return tuple(self.load_bytes(ref).decode("utf-8", "replace").splitlines()) if ref is not None else ()
 
     def _collect_power(self, settings: CellSettings, performance: Mapping[str, LogRef]) -> Files:
         """Return the power files of the published run if power was measured, else the folder declared in the spec."""
@@ -364,9 +333,8 @@ class Assembly(Struct, frozen=True):
         found: dict[str, Files] = {}
         for name, identity in records.tests:
             run = _make_refs(self.load_record(identity))
-            found[name] = (
-                audit_files(name, run, _make_refs(self.load_record(verdicts[name]))) if name in verdicts else run
-            )
+            verdict = _make_refs(self.load_record(verdicts[name])) if name in verdicts else None
+            found[name] = run if verdict is None else collect_test_files(name, run, verdict)
         return found
 
 
@@ -391,11 +359,10 @@ def _nest_settings(settings: CellSettings) -> dict[str, Any]:
         if not name.startswith((*_SHOWN, *_REPEATED)) or name.endswith(".looked_for"):
             continue
         if name.rpartition(".")[2] in _LOCATIONS and not _FREE.fullmatch(name):
-            many = isinstance(value, list | tuple)
-            listed = [
-                _name_location(name, str(item)) for item in (value if isinstance(value, list | tuple) else [value])
-            ]
-            value = listed if many else listed[0]
+            if isinstance(value, list | tuple):
+                value = [_name_location(name, str(item)) for item in value]
+            else:
+                value = _name_location(name, str(value))
         found[_RENAMED.get(name, name)] = value
     if found.get("code") in (None, "command"):
         found.pop("code", None)
@@ -470,13 +437,7 @@ def _list_digests(timed: Record, desired: Desired, acceptance: Acceptance | None
     changed = {(name, item.after): item.before for _, name, item in inputs if is_digest(item.after)}
     facts = {name: fact.value for name, fact in timed.facts.items() if name.startswith(_FILES_OF)}
     found = {name: str(value) for name, value in facts.items() if is_digest(value)}
-    ahead, seen = [timed.address], set[Address]()
-    while ahead:
-        address = ahead.pop()
-        if address in seen or address not in desired.by_address:
-            continue
-        seen.add(address)
-        ahead += desired.by_address[address].upstream
+    for address in desired.list_lineage(timed.address):
         for item in desired.detail(address).inputs:
             if item.upstream is None and is_digest(item.value):
                 found[f"{address.label}: {item.name}"] = str(changed.get((item.name, item.value), item.value))
@@ -492,11 +453,6 @@ def _list_shown_settings(settings: CellSettings, *, adopted: bool) -> dict[str, 
 
 def _make_refs(record: Record) -> dict[str, LogRef]:
     return {a.name: LogRef(a.sha256, a.size) for a in record.artifacts}
-
-
-def _list_shown_files(score: Mapping[str, LogRef]) -> dict[str, LogRef]:
-    """List the files in a score's folders: answers that the round requires, such as images."""
-    return {name: file for name, file in score.items() if "/" in name}
 
 
 def _apply_acceptance(settings: CellSettings, acceptance: Acceptance | None) -> CellSettings:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct, field
 
 from reconciler.resource.kinds import Cell
+from reconciler.storage.files import hash_bytes
 
 
 class LogRef(Struct, frozen=True, order=True):
@@ -126,4 +126,4 @@ class SubmissionContent(Struct, frozen=True):
 
 def hash_content(content: Content) -> str:
     """SHA-256 in hexadecimal."""
-    return content.sha256 if isinstance(content, LogRef) else hashlib.sha256(content).hexdigest()
+    return content.sha256 if isinstance(content, LogRef) else hash_bytes(content)

@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from msgspec.structs import asdict
+
 from reconciler.loadgen.log_files import BUILT_IN_CONF
 from reconciler.loadgen.settings import find_settings
 from reconciler.loadgen.user_conf import select_settings, write_user_conf
@@ -28,9 +30,7 @@ def collect_system_fields(system: SystemContent, submitter: str, ruleset: Rulese
     declared: dict[str, Any] = {"system_name": system.name, **network, **system.description, **known}
     if network:
         declared["is_network"] = "true"
-    mandatory = [field.name for field in ruleset.system_fields]
-    rest = sorted(set(declared) - set(mandatory))
-    return {name: _format_field(declared.get(name, "")) for name in [*mandatory, *rest]}
+    return _format_fields([field.name for field in ruleset.system_fields], declared)
 
 
 def render_description(system: SystemContent, submitter: str, ruleset: Ruleset) -> bytes:
@@ -63,9 +63,12 @@ def _refuse_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def collect_measurements_fields(measurements: Mapping[str, Any], ruleset: Ruleset) -> dict[str, Any]:
     """Return the round's mandatory fields in its order, "" if not declared, then the rest by name."""
-    mandatory = list(ruleset.measurements_fields)
-    rest = sorted(set(measurements) - set(mandatory))
-    return {name: _format_field(measurements.get(name, "")) for name in [*mandatory, *rest]}
+    return _format_fields(ruleset.measurements_fields, measurements)
+
+
+def _format_fields(mandatory: Sequence[str], declared: Mapping[str, Any]) -> dict[str, Any]:
+    names = [*mandatory, *sorted(declared.keys() - set(mandatory))]
+    return {name: _format_field(declared.get(name, "")) for name in names}
 
 
 def encode_json(document: Mapping[str, Any]) -> bytes:
@@ -77,15 +80,7 @@ def render_cell_readme(content: CellContent, ruleset: Ruleset, runs: str) -> byt
     """Render a scenario folder's README.md: what it is, how to repeat and audit the run, and its settings. ``runs``:
     the files of its runs, as Markdown."""
     cell = content.cell
-    selectors = " ".join(
-        f"{name}={value}"
-        for name, value in (
-            ("division", cell.division),
-            ("system", cell.system),
-            ("benchmark", cell.benchmark),
-            ("scenario", cell.scenario),
-        )
-    )
+    selectors = " ".join(f"{name}={value}" for name, value in asdict(cell).items())
     entered = "" if content.official == cell.benchmark else f" (entered as {content.official})"
     source = content.inferred_from
     inferred = (
@@ -124,15 +119,11 @@ The first command names every setting and where it was set, the second says what
 
 ## Settings
 
-{_render_table(content.settings)}{_render_requirements(content.requirements)}"""
+{_render_table(content.settings)}"""
+    if content.requirements:
+        lines = "\n".join(content.requirements)
+        text += f"\n## Software\n\nInstalled where the performance run was made:\n\n```\n{lines}\n```\n"
     return text.encode()
-
-
-def _render_requirements(requirements: tuple[str, ...]) -> str:
-    if not requirements:
-        return ""
-    lines = "\n".join(requirements)
-    return f"\n## Software\n\nInstalled where the performance run was made:\n\n```\n{lines}\n```\n"
 
 
 def read_requirements(readme: str) -> tuple[str, ...]:
@@ -172,12 +163,8 @@ def render_source_readme(benchmark: str, notes: tuple[str, ...]) -> bytes:
 def _render_table(settings: Mapping[str, str]) -> str:
     if not settings:
         return "None were recorded.\n"
-    rows = "".join(f"| `{name}` | {_escape_cell(settings[name])} |\n" for name in sorted(settings))
-    return f"| setting | value |\n|---|---|\n{rows}"
-
-
-def _escape_cell(value: str) -> str:
-    return " ".join(str(value).replace("|", "\\|").split())
+    texts = {name: " ".join(value.replace("|", "\\|").split()) for name, value in sorted(settings.items())}
+    return "| setting | value |\n|---|---|\n" + "".join(f"| `{name}` | {text} |\n" for name, text in texts.items())
 
 
 def _format_field(value: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
@@ -10,6 +9,7 @@ from pathlib import PurePosixPath
 from typing import Any, Protocol
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from reconciler.errors import ReconcilerError, SpecError
 from reconciler.loadgen.log_files import ACCURACY_LOG, ACCURACY_TEXT, BUILT_IN_CONF
@@ -23,6 +23,7 @@ from reconciler.rules.programs import load_program
 from reconciler.rules.ruleset import Ruleset
 from reconciler.spec.edit import read, render_value
 from reconciler.storage.code_archive import LEFT_OUT
+from reconciler.storage.files import hash_bytes
 from reconciler.tree.content import (
     AccuracyLog,
     CellCode,
@@ -110,7 +111,7 @@ def _separate(cells: Sequence[CellCode], declared: Mapping[str, Content]) -> lis
 
 def _hash_files(files: Files) -> str:
     listed = "".join(f"{name}\0{hash_content(content)}\n" for name, content in sorted(files.items()))
-    return hashlib.sha256(listed.encode()).hexdigest()
+    return hash_bytes(listed.encode())
 
 
 def _render_reproduce(folder: str, versions: Iterable[_Version], published: Collection[str]) -> str:
@@ -171,8 +172,17 @@ def _render_version(folder: str, version: _Version, published: Collection[str]) 
             "that release.",
         ]
     for cell in _list_distinct(cells):
-        lines += _render_digests(cell)
-    return [*lines, *_render_comparison(cells)]
+        listed = [f"{digest}  {name}" for name, digest in sorted(cell.digests.items())]
+        if listed:
+            lines += ["", f"SHA-256 of the files that `{cell.cell}` ran with:", "", "```", *listed, "```"]
+    scenarios = sorted({cell.cell.scenario for cell in cells})
+    return [
+        *lines,
+        "",
+        "What LoadGen then writes to `mlperf_log_detail.txt` has the settings of the published log, and its result "
+        f"differs by no more than runs of {join_listing(scenarios)} differ from each other. `reconcile verify-tree "
+        "TREE` compares the published files with each other.",
+    ]
 
 
 def _render_software(folder: str, cells: Sequence[CellCode]) -> Iterator[str]:
@@ -287,25 +297,7 @@ def _list_distinct(cells: Sequence[CellCode]) -> list[CellCode]:
 
 
 def _format_selection(cell: Cell) -> str:
-    names = {"division": cell.division, "system": cell.system, "benchmark": cell.benchmark, "scenario": cell.scenario}
-    return shlex.join(f"{name}={value}" for name, value in names.items())
-
-
-def _render_digests(cell: CellCode) -> list[str]:
-    if not cell.digests:
-        return []
-    listed = [f"{digest}  {name}" for name, digest in sorted(cell.digests.items())]
-    return ["", f"SHA-256 of the files that `{cell.cell}` ran with:", "", "```", *listed, "```"]
-
-
-def _render_comparison(cells: Sequence[CellCode]) -> list[str]:
-    scenarios = sorted({cell.cell.scenario for cell in cells})
-    return [
-        "",
-        "What LoadGen then writes to `mlperf_log_detail.txt` has the settings of the published log, and its result "
-        f"differs by no more than runs of {join_listing(scenarios)} differ from each other. `reconcile verify-tree "
-        "TREE` compares the published files with each other.",
-    ]
+    return shlex.join(f"{name}={value}" for name, value in asdict(cell).items())
 
 
 class Instructions(Struct, frozen=True):
@@ -390,10 +382,9 @@ def _render_files(submission: SubmissionContent, ruleset: Ruleset) -> Iterator[R
 
 def _render_cell(content: CellContent, submitter: str, layout: Layout, ruleset: Ruleset) -> Iterator[Rendered]:
     place = name_folders(content.cell, content.official, ruleset)
-    own = {name: str(getattr(place, name)) for name in ("division", "system", "benchmark", "scenario")}
 
     def at(template: str, **names: str) -> str:
-        return make_path(template, submitter=submitter, **own, **names)
+        return make_path(template, submitter=submitter, **asdict(place), **names)
 
     measurements = {**content.measurements, **({REHEARSAL: True} if content.rehearsal else {})}
     yield at(layout.measurements), encode_json(collect_measurements_fields(measurements, ruleset))

@@ -17,7 +17,6 @@ from reconciler.errors import ReconcilerError
 from reconciler.tree.layout import is_portable
 
 LARGEST = 50 * 1024 * 1024  # bytes of one file in a submission tree (submission rules)
-_LEFT_OUT = ("__pycache__",)
 _LICENCE = re.compile(r"(?i)(licen[cs]e|copying)([._-].*)?")
 _HEADER = b"SPDX-License-Identifier:"
 _HEAD = 4096  # bytes of a file that are searched for a licence header
@@ -87,7 +86,7 @@ def _walk(path: Path) -> Iterator[tuple[str, Path]]:
 
 def is_left_out(name: str) -> bool:
     """Return True for files of a published folder that are left out."""
-    return name.startswith(".") or name in _LEFT_OUT or name.endswith(".pyc")
+    return name.startswith(".") or name == "__pycache__" or name.endswith(".pyc")
 
 
 def _read(path: Path, name: str) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from decimal import Decimal
 
 from msgspec import Struct
@@ -52,19 +51,13 @@ class TrialRun(Struct, frozen=True):
 
 def list_trials(paths: RepositoryPaths, cell: Cell) -> tuple[TrialRun, ...]:
     """List every complete trial of a cell, oldest first."""
-    return tuple(_read(paths, RunAddress(cell, PERFORMANCE).address))
+    there, found = TrialPaths(paths.root, paths.apart), list_summaries(paths, RunAddress(cell, PERFORMANCE).address)
+    return tuple(TrialRun(each.id, load_record(there, each.id)) for each in found if each.ended is Ended.DONE)
 
 
 def list_summaries(paths: RepositoryPaths, address: Address) -> tuple[Summary, ...]:
     found = load(TrialPaths(paths.root, paths.apart)).recorded.by_address.get(address, ())
     return tuple(summary for summary in found if TRIAL in summary.marks)
-
-
-def _read(paths: RepositoryPaths, address: Address) -> Iterator[TrialRun]:
-    there = TrialPaths(paths.root, paths.apart)
-    for summary in list_summaries(paths, address):
-        if summary.ended is Ended.DONE:
-            yield TrialRun(summary.id, load_record(there, summary.id))
 
 
 def read_rate_trial(paths: RepositoryPaths, run: TrialRun) -> RateTrial:

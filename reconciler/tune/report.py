@@ -97,9 +97,8 @@ def _show_candidate(tuned: Tuned, candidate: int) -> str:
 
 def _explain_margin(tuned: Tuned) -> str:
     margin = measure_margin(tuned)
-    if margin is None:
+    if margin is None or not isinstance(tuned.best, BestRate):
         return ""
-    assert isinstance(tuned.best, BestRate)
     noise = tuned.best.found.noise.of_rate
     moves = f"; from run to run the limit moves by {noise:.1%}" if noise else ""
     return f" That is {margin:.1%} below; the capacity is about {tuned.best.found.capacity:.5g}{moves}."
@@ -139,10 +138,8 @@ def render_tuned_part(tuned: Tuned, patch: str, trials: Sequence[TrialRun]) -> d
 def render_trial_part(run: TrialRun) -> dict[str, Any]:
     record = run.record
     metric, suggestion = record.values.get("metric"), record.values.get("suggestion")
-    names = (
-        *(keys.TARGET_QPS, keys.MIN_DURATION, keys.MIN_QUERY_COUNT),
-        *(n for n in record.inputs if n.startswith("run.")),
-    )
+    own = (name for name in record.inputs if name.startswith("run."))
+    names = (keys.TARGET_QPS, keys.MIN_DURATION, keys.MIN_QUERY_COUNT, *own)
     return {
         "id": run.id,
         "started": record.started,

@@ -56,11 +56,8 @@ class Noise(Struct, frozen=True):
 def measure_noise(trials: Sequence[RateTrial], rate: float) -> Noise:
     """Measure the noise from repeats of the same rate, and from the distances of trials near ``rate`` to a straight
     line."""
-    near = sorted(
-        (t.rate, t.strain)
-        for t in trials
-        if t.strain is not None and abs(t.rate / rate - 1) <= _NEAR and abs(t.strain) <= _STEEPEST
-    )
+    known = ((trial.rate, trial.strain) for trial in trials if abs(trial.rate / rate - 1) <= _NEAR)
+    near = sorted((at, strain) for at, strain in known if strain is not None and abs(strain) <= _STEEPEST)
     if len(near) < 2:
         return Noise()
     line = _fit(near)
@@ -70,13 +67,9 @@ def measure_noise(trials: Sequence[RateTrial], rate: float) -> Noise:
     slope, level = line
     degrees = len(near) - 2
     squares = sum((strain - level - slope * at) ** 2 for at, strain in near)
-    return Noise(math.sqrt(squares / degrees) if degrees else 0.0, degrees, _bound(-level / slope, near), slope)
-
-
-def _bound(crossing: float, near: Sequence[tuple[float, float]]) -> float:
-    """Bound the extrapolation: a line says nothing about rates far from those that it was fitted to."""
-    lowest, highest = near[0][0], near[-1][0]
-    return min(max(crossing, lowest * (1 - _NEAR)), highest * (1 + _NEAR))
+    # A line says nothing about rates far from those that it was fitted to.
+    crossing = min(max(-level / slope, near[0][0] * (1 - _NEAR)), near[-1][0] * (1 + _NEAR))
+    return Noise(math.sqrt(squares / degrees) if degrees else 0.0, degrees, crossing, slope)
 
 
 def _pool(points: Sequence[tuple[float, float]]) -> tuple[float, int]:
@@ -300,12 +293,9 @@ def _cross(trials: Sequence[RateTrial], low: float, high: float, tolerance: floa
 
 def _read_ends(trials: Sequence[RateTrial], low: float, high: float) -> tuple[float, float] | None:
     """Return the distances of both ends of a bracket from the limit, on one nearly linear scale."""
-    strains = (
-        _average(t.strain for t in trials if t.rate == low),
-        _average(t.strain for t in trials if t.rate == high),
-    )
-    if strains[0] is not None and strains[1] is not None and max(-strains[0], strains[1]) < _STRAIGHT:
-        return max(-strains[0], _LEAST), max(strains[1], _LEAST)
+    below, above = (_average(t.strain for t in trials if t.rate == rate) for rate in (low, high))
+    if below is not None and above is not None and max(-below, above) < _STRAIGHT:
+        return max(-below, _LEAST), max(above, _LEAST)
     eases = [_average(1 / t.pressure for t in trials if t.rate == rate and t.pressure) for rate in (low, high)]
     if eases[0] is None or eases[1] is None:
         return None

@@ -28,7 +28,6 @@ from reconciler.tune.search import CONFIRMATIONS, TOLERANCE, NotFound, conclude
 
 Settings = tuple[tuple[str, str], ...]
 _DIGITS = 4  # significant digits of a rate
-_OUT_OF_TIME = "the time is over"
 
 
 class Goal(Struct, frozen=True):
@@ -93,7 +92,7 @@ class Search(Struct):
             expected = _predict(inputs[decision.candidate], trial)
             spent = self.clock() - began
             if spent + expected * pace > goal.seconds:
-                why = _OUT_OF_TIME
+                why = "the time is over"
             elif made >= goal.most:
                 why = f"{goal.most} trials were made"
             if why:
@@ -121,11 +120,10 @@ class Search(Struct):
         goal = self.goal
         if goal.start is None:
             known = [(i, [_read_metric(run, lower=goal.lower_is_better) for run in own]) for i, own in enumerate(runs)]
-            results = [(i, values) for i, values in known if values and math.isfinite(sum(values))]
-            if not results:
-                return NotFound(why)
-            index, values = min(results, key=lambda item: _rank(item[1], lower=goal.lower_is_better))
-            return BestMetric(index, sum(values) / len(values), 0.0, len(values))
+            means = [BestMetric(i, sum(each) / len(each), 0.0, len(each)) for i, each in known if each]
+            finite = [best for best in means if math.isfinite(best.mean)]
+            side = 1 if goal.lower_is_better else -1
+            return min(finite, key=lambda best: side * best.mean) if finite else NotFound(why)
         found = [(i, conclude([read_rate_trial(self.paths, run) for run in own], why)) for i, own in enumerate(runs)]
         rates = [BestRate(i, item) for i, item in found if not isinstance(item, NotFound)]
         return max(rates, key=lambda best: best.found.rate) if rates else NotFound(why)
@@ -133,7 +131,7 @@ class Search(Struct):
     def _ask(self, ask: Ask) -> Trial:
         settings = self.goal.candidates[ask.candidate]
         if ask.rate is not None:
-            settings = (*settings, (RATE, show_rate(ask.rate, _DIGITS)))
+            settings = (*settings, (RATE, show_rate(ask.rate)))
         return Trial(self.goal.cell, settings, self.goal.quick)
 
     def _collect_inputs(self, settings: Settings) -> dict[str, object]:
@@ -146,19 +144,13 @@ class Search(Struct):
     def _find_known(self, wanted: Mapping[str, object]) -> list[TrialRun]:
         """Return the trials that differ from the searched ones only in the rate, and whose evidence matches the newest
         one's."""
-        asked = _drop_rate(wanted, rated=self.goal.start is not None)
-        found = [
-            run
-            for run in list_trials(self.paths, self.goal.cell)
-            if _drop_rate({n: i.value for n, i in run.record.inputs.items()}, rated=self.goal.start is not None)
-            == asked
-        ]
+        free = {RATE} if self.goal.start is not None else set[str]()
+        asked = {name: value for name, value in wanted.items() if name not in free}
+        trials = ((run, run.record.inputs.items()) for run in list_trials(self.paths, self.goal.cell))
+        found = [run for run, inputs in trials if {n: i.value for n, i in inputs if n not in free} == asked]
         summaries = [summarize(run.record, run.id) for run in found]
-        return [
-            run
-            for run, summary in zip(found, summaries, strict=True)
-            if not find_differing_evidence(summaries[-1], summary)
-        ]
+        pairs = zip(found, summaries, strict=True)
+        return [run for run, summary in pairs if not find_differing_evidence(summaries[-1], summary)]
 
 
 def searches_rate(scenario: str) -> bool:
@@ -172,16 +164,16 @@ def propose_settings(goal: Goal, best: BestRate | BestMetric | NotFound) -> Sett
         return ()
     chosen = goal.candidates[best.candidate]
     if isinstance(best, BestRate):
-        return (*chosen, (RATE, show_rate(best.found.rate, _DIGITS)))
+        return (*chosen, (RATE, show_rate(best.found.rate)))
     if goal.cell.scenario == "Offline":
-        return (*chosen, (RATE, show_rate(best.mean, _DIGITS)))  # determines the size of the one query
+        return (*chosen, (RATE, show_rate(best.mean)))  # determines the size of the one query
     return chosen
 
 
-def show_rate(rate: float, digits: int) -> str:
+def show_rate(rate: float) -> str:
     """Format a rate for a spec, rounded down to significant digits."""
     number = Decimal(repr(rate))
-    return show_decimal(number.quantize(Decimal(1).scaleb(number.adjusted() - digits + 1), rounding=ROUND_DOWN))
+    return show_decimal(number.quantize(Decimal(1).scaleb(number.adjusted() - _DIGITS + 1), rounding=ROUND_DOWN))
 
 
 def _find_shortest(runs: Sequence[TrialRun], rate: float) -> float | None:
@@ -189,10 +181,6 @@ def _find_shortest(runs: Sequence[TrialRun], rate: float) -> float | None:
     here = [run for run in runs if float(str(run.record.inputs[RATE].value)) == rate]
     lasted = [float(margin.measured) for run in here for margin in run.margins if margin.name == "duration"]
     return min(lasted, default=None)
-
-
-def _drop_rate(inputs: Mapping[str, object], *, rated: bool) -> dict[str, object]:
-    return {name: value for name, value in inputs.items() if not (rated and name == RATE)}
 
 
 def _predict(inputs: Mapping[str, object], trial: Trial) -> float:
@@ -203,8 +191,3 @@ def _predict(inputs: Mapping[str, object], trial: Trial) -> float:
 def _read_metric(run: TrialRun, *, lower: bool) -> float:
     worst = math.inf if lower else -math.inf
     return run.metric[0] if run.valid and run.metric else worst
-
-
-def _rank(values: Sequence[float], *, lower: bool) -> float:
-    mean = sum(values) / len(values)
-    return mean if lower else -mean

@@ -25,9 +25,8 @@ def find_run(seen: PlanResult, cell: Cell) -> Address:
     """Find the performance run of a cell. Raises ReconcilerError if it has none of its own."""
     address = RunAddress(cell, PERFORMANCE).address
     if address not in seen.desired.by_address:
-        raise ReconcilerError(
-            f"{cell} is inferred and has no runs", fix="use the cell that its result is inferred from"
-        )
+        fix = "use the cell that its result is inferred from"
+        raise ReconcilerError(f"{cell} is inferred and has no runs", fix=fix)
     return address
 
 
@@ -51,7 +50,9 @@ def make_trial(paths: RepositoryPaths, options: Options, trial: Trial, report: C
     )
     try:
         compute_plan(paths, chosen)  # refuses a wrong setting before anything is made for the trial
-        _prepare(paths, options, trial, report)
+        own = any(name.startswith("engine.") for name, _ in trial.settings)
+        kinds = tuple(str(kind) for kind in _UPSTREAM if not (own and kind is Kind.ENGINE))
+        _make_upstream(paths, replace(options, select=(f"cell={trial.cell}",), only=kinds), report)
         adopt_upstream(paths, there)
         return _find_made(run_pass(there, chosen, report=report), there, address)
     except SpecError as error:
@@ -78,12 +79,6 @@ def prepare_quick(
     there, chosen = choose_quick(paths, options, seconds)
     adopt_upstream(paths, there)
     return there, chosen
-
-
-def _prepare(paths: RepositoryPaths, options: Options, trial: Trial, report: Callable[[Event], None]) -> None:
-    own = any(name.startswith("engine.") for name, _ in trial.settings)
-    kinds = tuple(str(kind) for kind in _UPSTREAM if not (own and kind is Kind.ENGINE))
-    _make_upstream(paths, replace(options, select=(f"cell={trial.cell}",), only=kinds), report)
 
 
 def _make_upstream(paths: RepositoryPaths, options: Options, report: Callable[[Event], None]) -> None:

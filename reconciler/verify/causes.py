@@ -11,7 +11,7 @@ from reconciler.loadgen import keys
 from reconciler.loadgen.settings import PERFORMANCE, find_setting, find_target
 from reconciler.loadgen.user_conf import ConfValue
 from reconciler.resource.quantities import parse_decimal
-from reconciler.tree.reading.values import number
+from reconciler.tree.reading.values import read_number
 from reconciler.tree.reading.view import CellView, RunView
 from reconciler.verify.settings import ConfSetting
 
@@ -126,7 +126,7 @@ def _find_equal_run(view: CellView, name: str, wanted: Decimal) -> tuple[str, bo
         if declared is None or declared.modes != (PERFORMANCE,):
             continue
         key = declared.key
-        found = number(run.log, key)
+        found = read_number(run.log, key)
         if found is not None and _are_close(found, wanted):
             return f"the setting of {title} ({run.log.file}:{run.log.find_line_number(key)})", run is view.accuracy
     return "", False

@@ -24,15 +24,15 @@ from reconciler.rules.results.table import FORMATS
 from reconciler.tree.findings import Complaint, Gap, Place, TreeFinding
 from reconciler.tree.reading.cell import RunFolder
 from reconciler.tree.reading.files import Read
-from reconciler.tree.reading.values import find_at, number, read_value, show_value
+from reconciler.tree.reading.values import find_at, read_number, show_value
 from reconciler.tree.reading.view import CellView, RunView
 from reconciler.tree.rule_engine import About, apply_rules
 from reconciler.verify.conf import CONF_RULES, read_conf
-from reconciler.verify.placement import PLACEMENT_RULES, TEST_SETTINGS_RULES
+from reconciler.verify.placement import PLACEMENT_RULES, verify_test_settings
 from reconciler.verify.power import POWER_CONTRADICTIONS
 from reconciler.verify.power_readings import WATTS_CONTRADICTIONS
 from reconciler.verify.premises import RELEASE_IS_KNOWN
-from reconciler.verify.runs import RUN_CONTRADICTIONS, list_runs
+from reconciler.verify.runs import RUN_CONTRADICTIONS
 from reconciler.verify.systems import MEASUREMENTS_CONTRADICTIONS
 from reconciler.verify.verdicts import ANSWER_RULES, VERDICT_RULES, complain_of_pass
 
@@ -176,8 +176,6 @@ _FILES = {
     ),
 }
 
-STATED_RULES = (verify_stated,)
-
 
 def find_log_gaps(view: CellView) -> Iterator[Gap]:
     """Yield a gap for each file that a comparison needs but cannot use. Gaps of one kind have the same ``reason``."""
@@ -281,9 +279,6 @@ def verify_skipped(view: CellView) -> Complaints:
             return
 
 
-VERDICT_WORD_RULES = (verify_one_verdict, verify_skipped)
-
-
 _PROCESS = re.compile(rb'"pid": ?(\d{1,12}),')
 _LATENCY = re.compile(rb'"name":"Sample",[^\n]{1,200}"complete_ns":(\d{1,18})\}')
 _WHOLE = b'{"name":"LastTrace"}'
@@ -304,7 +299,7 @@ def verify_traces(view: CellView) -> Complaints:
     """One LoadGen process writes the log and the trace, with its id in both. The trace has each sample's latency, and
     the log the slowest and the fastest, which were equal in runs of all four scenarios. Traces without their last line
     are not compared. All 103 published traces are empty."""
-    for run in list_runs(view):
+    for run in view.list_runs():
         data = view.files.read_content(run.run.folder, TRACE)
         if data and run.log.complete:
             yield from _compare(run, Place(f"{run.run.folder.shown}/{TRACE}"), data)
@@ -324,7 +319,7 @@ def _compare(run: RunView, place: Place, data: bytes) -> Complaints:
         return
     latencies = [int(text) for text in _LATENCY.findall(data)] if _WHOLE in data else []
     for key, choose, name in _ENDS if latencies else ():
-        logged = number(run.log, key)
+        logged = read_number(run.log, key)
         if logged is not None and logged != choose(latencies):
             yield Complaint(
                 place,
@@ -333,9 +328,6 @@ def _compare(run: RunView, place: Place, data: bytes) -> Complaints:
                 cause="an edited log or trace",
                 other=find_at(run.log, key),
             )
-
-
-TRACE_RULES = (verify_traces,)
 
 
 _FEW = 3  # with more differences than this, the summary is from another run
@@ -353,12 +345,9 @@ def verify_summaries(view: CellView) -> Complaints:
     compared to the digits shown. A summary with many differences is one finding. Early-stopping estimates are skipped
     if tokens are measured, because the summary then has several with the same name. Errors missing from the detail log
     are a question: the official filter removes such lines, and an error may occur after LoadGen closed the log."""
-    runs: tuple[RunView | None, ...] = (view.performance, view.accuracy, *view.test_views.values())
-    for run in runs:
-        summary = run.run.summary.value if run is not None else None
-        if run is None or summary is None:
-            continue
-        found = list(_find_differences(summary, run.log))
+    for run in view.list_runs():
+        summary = run.run.summary.value
+        found = list(_find_differences(summary, run.log)) if summary is not None else []
         if len(found) > _FEW:
             first = found[0]
             yield Complaint(
@@ -376,11 +365,12 @@ def verify_summaries(view: CellView) -> Complaints:
 def _find_differences(summary: SummaryLog, log: DetailLog) -> Iterator[Complaint]:
     for reading in summary.list_readings(log):
         for name, key in find_differing(reading, log):
-            yield _make_complaint(reading, log, name, key, reading.get(name))
-    yield from _find_uncounted_errors(summary, log)
-
-
-def _find_uncounted_errors(summary: SummaryLog, log: DetailLog) -> Iterator[Complaint]:
+            yield Complaint(
+                Place(summary.file, reading.find_line_number(name)),
+                f"{name}: {show_value(reading.get(name))}",
+                f"{key} {show_value(log.get_plain(key))} in the detail log",
+                other=Place(log.file, log.find_line_number(key)),
+            )
     known = len(log.errors) + len(log.list_entries(PASSED_OVER))
     if summary.errors is not None and summary.errors != known:
         line = log.errors[0].line if log.errors else log.find_line_number(keys.NUM_ERRORS)
@@ -395,33 +385,11 @@ def _find_uncounted_errors(summary: SummaryLog, log: DetailLog) -> Iterator[Comp
         )
 
 
-def _make_complaint(summary: SummaryLog, log: DetailLog, name: str, key: str, said: str) -> Complaint:
-    return Complaint(
-        Place(summary.file, summary.find_line_number(name)),
-        f"{name}: {show_value(said)}",
-        f"{key} {show_value(read_value(log, key))} in the detail log",
-        other=Place(log.file, log.find_line_number(key)),
-    )
-
-
-SUMMARY_RULES = (verify_summaries,)
-
-
 _LOADGEN_RULES = CellRules(
     (
-        RUN_CONTRADICTIONS,
-        CONF_RULES,
-        MEASUREMENTS_CONTRADICTIONS,
-        SUMMARY_RULES,
-        PLACEMENT_RULES,
-        POWER_CONTRADICTIONS,
-        WATTS_CONTRADICTIONS,
-        VERDICT_RULES,
-        STATED_RULES,
-        VERDICT_WORD_RULES,
-        TEST_SETTINGS_RULES,
-        ANSWER_RULES,
-        TRACE_RULES,
+        *(*RUN_CONTRADICTIONS, *CONF_RULES, *MEASUREMENTS_CONTRADICTIONS, verify_summaries, *PLACEMENT_RULES),
+        *(*POWER_CONTRADICTIONS, *WATTS_CONTRADICTIONS, *VERDICT_RULES),
+        *(verify_stated, verify_one_verdict, verify_skipped, verify_test_settings, *ANSWER_RULES, verify_traces),
     ),
     find_log_gaps,
 )
@@ -433,7 +401,7 @@ def find_cell_rules(results: str) -> CellRules | None:
     if not program:
         return _LOADGEN_RULES
     found: CellRules | None = load_program(program).find_cell_rules(results)
-    return None if found is None else replace(found, tables=(*found.tables, MEASUREMENTS_CONTRADICTIONS))
+    return None if found is None else replace(found, rules=(*found.rules, *MEASUREMENTS_CONTRADICTIONS))
 
 
 def list_cell_rules() -> tuple[CellRules, ...]:
@@ -448,5 +416,4 @@ def choose_cell_rules(view: CellView) -> CellRules:
 
 def verify_cell(view: CellView, about: About) -> Iterator[TreeFinding]:
     """Yield all contradictions within one scenario folder."""
-    for table in choose_cell_rules(view).tables:
-        yield from apply_rules(table, view, about)
+    return apply_rules(choose_cell_rules(view).rules, view, about)

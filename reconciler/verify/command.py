@@ -54,13 +54,9 @@ def read_baseline(file: Path) -> Known:
 
 
 def leave_out_known(report: TreeReport, known: Known) -> TreeReport:
-    return replace(report, findings=tuple(item for item in report.findings if _identify(item) not in known))
-
-
-def _identify(finding: TreeFinding) -> tuple[str, ...]:
-    complaint = finding.complaint
-    texts = (complaint.place.file, complaint.found, complaint.wanted)
-    return (finding.rule.id, finding.submitter, finding.cell, *texts)
+    complaints = ((item, item.complaint) for item in report.findings)
+    named = ((f, (f.rule.id, f.submitter, f.cell, c.place.file, c.found, c.wanted)) for f, c in complaints)
+    return replace(report, findings=tuple(finding for finding, name in named if name not in known))
 
 
 _PATH = click.Argument(["path"], type=ExistingPath(path_type=Path))
@@ -201,17 +197,13 @@ def _join(verified: TreeReport, checked: TreeReport) -> TreeReport:
     known = {_make_key(finding) for finding in verified.findings}
     more = (f for f in checked.findings if _make_key(f) not in known)
     asked = (f for f in more if f.severity is Severity.ERROR or f.rule.sources != (OURS,))
-    return replace(verified, findings=(*verified.findings, *map(_deny, asked)))
+    # The title of a rule of `check` states the requirement.
+    denied = (replace(f, rule=replace(f.rule, title=f"a rule is violated ({f.rule.title})")) for f in asked)
+    return replace(verified, findings=(*verified.findings, *denied))
 
 
 def _make_key(finding: TreeFinding) -> tuple[str, str, str]:
     return finding.cell, str(finding.complaint.place), finding.complaint.found
-
-
-def _deny(finding: TreeFinding) -> TreeFinding:
-    """Phrase a broken rule of `check`, whose title states the requirement, as an objection."""
-    title = f"a rule is violated ({finding.rule.title})"
-    return replace(finding, rule=replace(finding.rule, title=title))
 
 
 def _choose(report: TreeReport, against: tuple[str, ...]) -> TreeReport:

@@ -15,7 +15,7 @@ from reconciler.resource.quantities import parse_decimal, parse_number
 from reconciler.resource.rules import Premise, question, rule
 from reconciler.rules.rounds import list_rounds, load_ruleset, states_itself
 from reconciler.tree.findings import Complaint, Place
-from reconciler.tree.reading.values import find_at, number, show_value
+from reconciler.tree.reading.values import find_at, read_number, show_value
 from reconciler.tree.reading.view import CellView, RunView
 from reconciler.verify.causes import SAID_TWICE, find_cause, is_of_accuracy_set, is_rounded
 from reconciler.verify.premises import RELEASE_IS_KNOWN
@@ -161,8 +161,9 @@ def verify_unexplained(view: CellView) -> Complaints:
     target = find_target(scenario)
     for setting in (target, *_EVERYWHERE) if target else _EVERYWHERE:
         name, key = setting.name, setting.key
-        logged, default = number(run.log, key), parse_number(_find_default(view, name, scenario))
-        usual = default, _count_once(view, name)
+        logged, default = read_number(run.log, key), parse_number(_find_default(view, name, scenario))
+        # A benchmark's code may require each sample at least once without a conf.
+        usual = default, parse_number(view.find_rule("dataset_size")) if name == keys.MIN_QUERY_COUNT else None
         if name not in reading.settings and logged is not None and default is not None and logged not in usual:
             yield Complaint(
                 Place(view.files.user_conf.file),
@@ -171,12 +172,6 @@ def verify_unexplained(view: CellView) -> Complaints:
                 cause="the SUT's code or another file set it, or the SUT passed another model's name to LoadGen",
                 other=find_at(run.log, key),
             )
-
-
-def _count_once(view: CellView, name: str) -> Decimal | None:
-    """Return the size of the dataset for the minimum query count, since a benchmark's code may require each sample at
-    least once without a conf."""
-    return parse_number(view.find_rule("dataset_size")) if name == keys.MIN_QUERY_COUNT else None
 
 
 def _find_default(view: CellView, name: str, scenario: str) -> Any:
@@ -242,7 +237,7 @@ def verify_old_seeds(view: CellView) -> Complaints:
         return
     for name in view.ruleset.seeds():
         line = copied.get_effective("*", run.log.scenario, name)
-        logged = number(run.log, f"effective_{name}")
+        logged = read_number(run.log, f"effective_{name}")
         if line is not None and logged is not None and line.integer != logged:
             yield Complaint(
                 Place(view.files.mlperf_conf.file, line.line),

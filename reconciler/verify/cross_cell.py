@@ -23,7 +23,6 @@ from reconciler.tree.reading.values import find_at, read_end, read_start
 from reconciler.tree.reading.view import CellView
 from reconciler.tree.rule_engine import About
 from reconciler.verify.causes import ESTIMATE, OTHER_CELL, SEVERAL
-from reconciler.verify.runs import list_runs
 from reconciler.verify.verdicts import verify_hashes
 
 _CONF = "user-conf.contradicts"
@@ -106,31 +105,34 @@ def _judge_copy(
     alike = first.submitter == second.submitter and first_run == run
     if alike and (first.cell == second.cell or _may_share(first, second, logs.inferable)):
         return
-    divisions = alike and _split_cell(first)[1:] == _split_cell(second)[1:]
-    scenarios = alike and logs.inferable is None and _split_cell(first)[1] == _split_cell(second)[1]
-    named_apart = alike and _split_cell(first)[1] != _split_cell(second)[1]
-    categories = named_apart and _are_in_two_categories(first, second, logs)
-    names = named_apart and _are_described_alike(first, second, logs)
+    (_, system, *result), (_, system2, *result2) = _split_cell(first), _split_cell(second)
+    divisions = alike and (system, result) == (system2, result2)
+    scenarios = alike and logs.inferable is None and system == system2
+    named_apart = alike and system != system2
+    entry, entry2 = (logs.machines.get((each.submitter, each.cell), SystemEntry()) for each in (first, second))
+    one_run = _may_be_of_one_run(first, second, logs.inferable)
+    one_machine = one_run and bool(entry.machine) and entry.machine == entry2.machine
+    # With identical descriptions of one machine, one run under two names is enough.
+    described_alike = one_run and bool(entry.description) and entry.description == entry2.description
+    # Rounds without systems of both categories require two entries of one machine, with the same logs.
+    categories = named_apart and one_machine and entry.category != entry2.category
+    # Partners who enter one machine may publish the same logs of its accuracy run and tests.
+    submitters = first.submitter != second.submitter and first_run == run != _MEASURED and described_alike
     doubt = "both cells are the same result in two divisions" if divisions else _ROUND_ALLOWS_IT if scenarios else ""
-    partners = first.submitter != second.submitter and first_run == run != _MEASURED
-    submitters = partners and _are_described_alike(first, second, logs)
     doubt = doubt or (_ONE_MACHINE if categories else _TWO_SUBMITTERS if submitters else "")
     asked = {"two-divisions": divisions, "two-categories": categories, "two-submitters": submitters}
+    whose = "" if first.submitter == second.submitter else f"{first.submitter} "
     complaint = Complaint(
         Place(logs.files.get((second.submitter, second.cell, run), second.cell)),
-        f"the {run} log of {_show_cell(first, second)}{'' if first_run == run else f' ({first_run})'}",
+        f"the {run} log of {whose}{first.cell}{'' if first_run == run else f' ({first_run})'}",
         "a log of a separate run",
         cause="a run published twice, or a copied log",
         other=Place(logs.files.get((first.submitter, first.cell, first_run), first.cell)),
         doubt=doubt,
         mechanism=next((name for name, applies in asked.items() if applies), ""),
-        common=_TWO_NAMES if names else "",
+        common=_TWO_NAMES if named_apart and described_alike else "",
     )
     yield About(second.submitter, second.cell), complaint
-
-
-def _show_cell(first: Facts, second: Facts) -> str:
-    return first.cell if first.submitter == second.submitter else f"{first.submitter} {first.cell}"
 
 
 def _may_share(one: Facts, two: Facts, inferable: Pairs | None) -> bool:
@@ -148,27 +150,6 @@ def _may_be_of_one_run(one: Facts, two: Facts, inferable: Pairs | None) -> bool:
         return False
     pairs = ({made, measured} for made, measured in inferable or ())
     return scenario == scenario2 or {scenario, scenario2} in pairs
-
-
-def _are_in_two_categories(one: Facts, two: Facts, logs: PublishedLogs) -> bool:
-    """Return True for one machine entered as two systems. Rounds without systems of both categories require this, with
-    the same logs."""
-    entry, entry2 = _find_entries(one, two, logs)
-    described = bool(entry.machine) and entry.machine == entry2.machine and entry.category != entry2.category
-    return described and _may_be_of_one_run(one, two, logs.inferable)
-
-
-def _are_described_alike(one: Facts, two: Facts, logs: PublishedLogs) -> bool:
-    """Return True for identical descriptions of one machine, for which one run under two names is enough. Partners who
-    enter one machine may publish the same logs of its accuracy run and tests."""
-    entry, entry2 = _find_entries(one, two, logs)
-    described = bool(entry.description) and entry.description == entry2.description
-    return described and _may_be_of_one_run(one, two, logs.inferable)
-
-
-def _find_entries(one: Facts, two: Facts, logs: PublishedLogs) -> tuple[SystemEntry, SystemEntry]:
-    first, second = (logs.machines.get((each.submitter, each.cell), SystemEntry()) for each in (one, two))
-    return first, second
 
 
 def _split_cell(facts: Facts) -> list[str]:
@@ -254,12 +235,7 @@ def list_stated_hashes(view: CellView) -> Iterator[StatedHash]:
             str(view.cell),
             run,
             report.hash.lower(),
-            hash(
-                (
-                    _strip_returns(answers.data[: 2 * _END])[:_END],
-                    _strip_returns(answers.data[-2 * _END :])[-_END:],
-                )
-            ),
+            hash((_strip_returns(answers.data[: 2 * _END])[:_END], _strip_returns(answers.data[-2 * _END :])[-_END:])),
             Place(read.file, report.hash_line),
         )
 
@@ -330,7 +306,7 @@ class Span(Struct, frozen=True):
 
 
 def list_spans(view: CellView) -> Iterator[Span]:
-    for run in list_runs(view):
+    for run in view.list_runs():
         start, end = read_start(run.log), read_end(run.log)
         if start is not None and end is not None:
             submitter, cell = view.files.submitter.submitter, str(view.cell)

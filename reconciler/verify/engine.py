@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
 from collections import Counter
@@ -14,7 +15,6 @@ from msgspec.structs import replace
 from reconciler.check.cell_formats import read_facts
 from reconciler.check.demands import OURS
 from reconciler.check.engine import LevelRules, TreeWalk, make_report
-from reconciler.errors import LogError
 from reconciler.loadgen import keys
 from reconciler.loadgen.log import find_fingerprints
 from reconciler.loadgen.log_files import DETAIL
@@ -26,7 +26,7 @@ from reconciler.storage.files import hash_bytes
 from reconciler.tree.findings import Complaint, Facts, Gap, Place, TreeFinding, TreeReport
 from reconciler.tree.reading.survey import Progress, Survey, survey_tree
 from reconciler.tree.reading.unreadable_folders import collect_closed_folders
-from reconciler.tree.reading.values import find_at, read_value
+from reconciler.tree.reading.values import find_at
 from reconciler.tree.reading.view import CellView, FindOriginal
 from reconciler.tree.rule_engine import About, compare_cells
 from reconciler.verify.cell_rules import choose_cell_rules, list_cell_rules, verify_cell
@@ -42,7 +42,7 @@ from reconciler.verify.cross_cell import (
     verify_overlaps,
     verify_stated_hashes,
 )
-from reconciler.verify.runs import NO_COMMIT, list_runs
+from reconciler.verify.runs import NO_COMMIT
 from reconciler.verify.systems import BENCHMARK_CONTRADICTIONS, ROUND_QUESTIONS, SYSTEM_CONTRADICTIONS
 
 # All logs of one LoadGen commit state the same version, which is a file in the commit, and the same commit date.
@@ -67,8 +67,8 @@ class Revision(Struct, frozen=True):
 def list_revisions(view: CellView) -> Iterator[Revision]:
     """List the LoadGen revisions of the logs. Logs without a commit are skipped, such as those of a LoadGen built
     outside a repository."""
-    for run in list_runs(view):
-        version, date = (read_value(run.log, key) for key in (_VERSION, _DATE))
+    for run in view.list_runs():
+        version, date = (run.log.get_plain(key) for key in (_VERSION, _DATE))
         found = _STATED.fullmatch(version) if isinstance(version, str) else None
         if found and isinstance(date, str):
             cell = view.files.submitter.submitter, str(view.cell)
@@ -139,22 +139,16 @@ class LoadGenBuild(Struct, frozen=True):
     place: Place
 
 
-def find_build(view: CellView) -> LoadGenBuild | None:
-    """Find the build of LoadGen in the performance log; None if the log does not state it."""
+def list_builds(view: CellView) -> Iterator[LoadGenBuild]:
+    """List the build of LoadGen in the performance log; none if the log does not state it."""
     run = view.performance
-    try:
-        logged = run.log.get(_KEY) if run is not None else None
-    except (LogError, ValueError):
-        return None
+    logged = run.log.get(_KEY) if run is not None else None
     if run is None or not isinstance(logged, dict) or not run.log.version or run.log.version.endswith(_UNKNOWN):
-        return None
+        return
     sources = _list_compiled(tuple((str(name), str(digest)) for name, digest in logged.items()))
-    place = find_at(run.log, _KEY)
-    return (
-        LoadGenBuild(view.files.submitter.submitter, str(view.cell), run.log.version, sources, place)
-        if sources
-        else None
-    )
+    if sources:
+        cell = view.files.submitter.submitter, str(view.cell)
+        yield LoadGenBuild(*cell, run.log.version, sources, find_at(run.log, _KEY))
 
 
 @functools.lru_cache(maxsize=32)  # a round's logs come from a few builds
@@ -188,7 +182,7 @@ def list_rules() -> tuple[Rule, ...]:
     """Return all rules about contradictions, in the order of the findings."""
     per_place = (ROUND_QUESTIONS, SYSTEM_CONTRADICTIONS, BENCHMARK_CONTRADICTIONS)
     rules = [rule for table in per_place for rule, _ in table]
-    rules += [rule for cell in list_cell_rules() for table in cell.tables for rule, _ in table]
+    rules += [rule for cell in list_cell_rules() for rule, _ in cell.rules]
     rules += [each.rule for each in (verify_copied_logs, verify_overlaps, verify_sources, verify_revisions)]
     return tuple(dict.fromkeys(rules))
 
@@ -238,29 +232,24 @@ class _Memory(Struct):
 
     def add(self, view: CellView) -> None:
         self.logs.facts.append(_collect_facts(view))
-        self.logs.machines[view.files.submitter.submitter, str(view.cell)] = view.system.entry
         self.gaps += choose_cell_rules(view).find_gaps(view)
         self.spans += list_spans(view)
-        if (build := find_build(view)) is not None:
-            self.builds.append(build)
+        self.builds += list_builds(view)
         self.revisions += list_revisions(view)
         self.hashes += list_stated_hashes(view)
+        result = view.files.submitter.submitter, str(view.cell)
+        self.logs.machines[result] = view.system.entry
         for run in view.files.list_runs():
-            key = (view.files.submitter.submitter, str(view.cell), run.name)
-            self.logs.files[key] = f"{run.folder.shown}/{DETAIL}"
-        for read in list_runs(view):
-            key = (view.files.submitter.submitter, str(view.cell), read.name)
-            self.logs.fingerprints[key] = read.log.compute_once(find_fingerprints)
+            self.logs.files[*result, run.name] = f"{run.folder.shown}/{DETAIL}"
+        for read in view.list_runs():
+            self.logs.fingerprints[*result, read.name] = read.log.compute_once(find_fingerprints)
 
 
 def _collect_facts(view: CellView) -> Facts:
-    setting = read_target(read_conf(view))
-    target = None
+    setting, target = read_target(read_conf(view)), None
     if setting is not None:
-        try:
+        with contextlib.suppress(TypeError, ValueError, OverflowError):
             target = float(setting.value)
-        except (TypeError, ValueError, OverflowError):
-            target = None
     facts = read_facts(view, target)
     facts = replace(facts, digests=tuple(each for each in facts.digests if not view.is_foreign(each[0])))
     conf = view.files.user_conf_text

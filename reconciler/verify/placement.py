@@ -17,7 +17,7 @@ from reconciler.resource.rules import Premise, Severity, rule
 from reconciler.rules.compliance.judging import find_test
 from reconciler.tree.findings import Complaint, Place
 from reconciler.tree.reading.cell import Folder
-from reconciler.tree.reading.values import find_at, number, read_value, show_value
+from reconciler.tree.reading.values import find_at, read_number, show_value
 from reconciler.tree.reading.view import CellView, RunView
 from reconciler.verify.premises import (
     OWN_SCENARIO,
@@ -116,7 +116,7 @@ def verify_tests(view: CellView) -> Complaints:
         elif marked is False:
             setting = find_test(name).marks[0]
             place = find_at(test.log, f"effective_{setting}")
-            found = f"{setting} {show_value(read_value(test.log, f'effective_{setting}'))}"
+            found = f"{setting} {show_value(test.log.get_plain(f'effective_{setting}'))}"
             yield Complaint(place, found, f"the settings of {name}", cause="the log of another test")
         else:
             yield from _find_exchanged(view, name, test)
@@ -124,7 +124,7 @@ def verify_tests(view: CellView) -> Complaints:
 
 def _find_exchanged(view: CellView, name: str, test: RunView) -> Complaints:
     """Find tests whose logs have the number of answers that another test requires."""
-    logged, own = number(test.log, f"effective_{_WANTED}"), _read_wanted(view, name)
+    logged, own = read_number(test.log, f"effective_{_WANTED}"), _read_wanted(view, name)
     if logged is None or own is None or logged == own:
         return
     of_other = next((other for other in view.test_views if _read_wanted(view, other) == logged), "")
@@ -197,7 +197,7 @@ _JUDGED = (
 def shows_marks(log: DetailLog, test: str) -> bool | None:
     """Return True if the log has a setting that only this test sets; None if the test has no such setting."""
     marks = find_test(test).marks
-    return any(read_value(log, f"effective_{mark}") for mark in marks) if marks else None
+    return any(log.get_plain(f"effective_{mark}") for mark in marks) if marks else None
 
 
 @rule(
@@ -217,7 +217,7 @@ def verify_test_settings(view: CellView) -> Complaints:
         settings = view.get_audit_settings(test) if own else {}
         for name in _JUDGED:
             key = f"effective_{name}"
-            logged, wanted = read_value(run.log, key), settings.get(name)
+            logged, wanted = run.log.get_plain(key), settings.get(name)
             if wanted is None or not (is_whole(logged) or isinstance(logged, bool)) or logged == wanted:
                 continue
             yield Complaint(
@@ -228,6 +228,3 @@ def verify_test_settings(view: CellView) -> Complaints:
                 fix=f"repeat {test} with the round's audit.config",
             )
             break
-
-
-TEST_SETTINGS_RULES = (verify_test_settings,)

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
-from reconciler.check.cell_files import is_power
 from reconciler.check.demands import OURS, Complaints, ask_repeated
 from reconciler.loadgen import keys
 from reconciler.resource.quantities import is_whole
@@ -63,7 +62,7 @@ def verify_sessions(view: CellView) -> Complaints:
     phase, as in none of these and of 2,474 sessions of v2.1. If both the samples and the analyzer's log are missing, it
     is a question, because large files may have been left out."""
     client, server = view.compute_once(read_session)
-    if is_power(view):
+    if view.files.measures_power:
         for read in (client, server):
             if read.value is None:
                 found = read.problem or "no such file"
@@ -94,23 +93,21 @@ def verify_sessions(view: CellView) -> Complaints:
 
 def _deny_samples(view: CellView, server: Read[ResultDocument]) -> Complaints:
     """Check that the samples exist and are marked with their session."""
-    place = Place(f"{view.files.results.shown}/performance/{_SAMPLES}")
-    if (view.files.results / "performance/run_1").get_size(_NAME) is None:
-        performance = view.files.results / "performance"
-        large = ((performance / "ranging").get_size(_NAME), (performance / "power").get_size(DAEMON_LOG))
+    performance = view.files.performance_folder
+    place = Place(f"{performance.shown}/{_SAMPLES}")
+    if (performance / "run_1").get_size(_NAME) is None:
+        large = (performance / "ranging").get_size(_NAME) or (performance / "power").get_size(DAEMON_LOG)
         yield Complaint(
             place,
             "no samples",
             "the samples that the session lists",
             cause="a missing file",
             other=find_key(server, "results"),
-            doubt=""
-            if any(large)
-            else "this copy has none of the session's large files, so they may have been left out",
+            doubt="" if large else "this copy has none of the session's large files, so they may have been left out",
         )
         return
     name = server.value.get("session_name") if server.value is not None else None
-    data = view.files.read_content(view.files.results / "performance", _SAMPLES)
+    data = view.files.read_content(performance, _SAMPLES)
     if not data or not isinstance(name, str):
         return
     own = f"{name}_testing".encode(errors="replace")
@@ -147,20 +144,26 @@ def verify_digests(view: CellView) -> Complaints:
     ends may be those of another system. Each file has one kind of line end, except the log of the analyzer's daemon,
     which has both. Git may have unified these, so its bytes are certainly unchanged only if it still has both kinds, or
     if another file of the session still matches its digest with line ends that git would have changed."""
+    for read, name, digest, data in _read_listed(view):
+        if digest.lower() not in _hash_all(data):
+            normalised = name.endswith(f"/{DAEMON_LOG}") and not _are_ends_kept(view, data)
+            yield Complaint(
+                Place(f"{view.files.performance_folder.shown}/{name}"),
+                f"SHA-1 {_hash(data)[:12]}…",
+                f"{digest[:12]}…, as listed by the session",
+                cause="" if normalised else "a file of another session, or an edited one",
+                other=find_key(read, name),
+                doubt=_ENDS_ARE_LOST if normalised else "",
+            )
+
+
+def _read_listed(view: CellView) -> Iterator[tuple[Read[ResultDocument], str, str, bytes]]:
+    """Read the files that the session lists: the listing document, the name, the listed digest, and the bytes."""
     for read in view.compute_once(read_session):
         for name, digest in _list_digests(read.value) if read.value is not None else ():
-            data = view.files.read_content(view.files.results / "performance", name)
-            if data is not None and digest.lower() not in _hash_all(data):
-                shown = f"{view.files.results.shown}/performance/{name}"
-                normalised = name.endswith(f"/{DAEMON_LOG}") and not _are_ends_kept(view, data)
-                yield Complaint(
-                    Place(shown),
-                    f"SHA-1 {_hash(data)[:12]}…",
-                    f"{digest[:12]}…, as listed by the session",
-                    cause="" if normalised else "a file of another session, or an edited one",
-                    other=find_key(read, name),
-                    doubt=_ENDS_ARE_LOST if normalised else "",
-                )
+            data = view.files.read_content(view.files.performance_folder, name)
+            if data is not None:
+                yield read, name, digest, data
 
 
 _ENDS_ARE_LOST = "it had two kinds of line ends, which git may have unified"
@@ -172,24 +175,21 @@ def _are_ends_kept(view: CellView, data: bytes) -> bool:
     of line end, since the daemon writes all its logs alike."""
     if 0 < data.count(b"\r\n") < data.count(b"\n"):
         return True
-    for read in view.compute_once(read_session):
-        for name, digest in _list_digests(read.value) if read.value is not None else ():
-            other = view.files.read_content(view.files.results / "performance", name)
-            if other is not None and b"\r\n" in other and _hash(other) == digest.lower():
-                return True
+    listed = _read_listed(view)
+    if any(b"\r\n" in other and _hash(other) == digest.lower() for _, _, digest, other in listed):
+        return True
     return any(_has_digest(view, folder) for folder in _list_other_sessions(view))
 
 
 def _list_other_sessions(view: CellView) -> Iterator[Folder]:
     cell, top = view.cell, view.files.submitter
-    system, own = f"results/{cell.system}", view.files.results / "performance/power"
+    system, own = f"results/{cell.system}", view.files.performance_folder / "power"
     results = Folder(f"{top.path}/{system}", f"{top.shown}/{system}")
-    folders = (
-        results / benchmark / name
+    sessions = (
+        results / benchmark / name / "performance/power"
         for benchmark in results.list_folders()
         for name in (results / benchmark).list_folders()
     )
-    sessions = (folder / "performance/power" for folder in folders)
     others = (folder for folder in sessions if folder.shown != own.shown and folder.get_size(DAEMON_LOG))
     return itertools.islice(others, _MOST_OTHERS)
 
@@ -216,7 +216,7 @@ def verify_times(view: CellView) -> Complaints:
     s from before the run until after its end. If samples match the run in another time zone, it is a question."""
     read = view.files.performance.detail
     began, ended = (read_start(read.value), read_end(read.value)) if read.value else (None, None)
-    data = view.files.read_content(view.files.results / "performance", _SAMPLES) if is_power(view) else None
+    data = view.files.read_content(view.files.performance_folder, _SAMPLES) if view.files.measures_power else None
     if read.value is None or began is None or ended is None or not data or not _FIRST <= began <= ended <= _LAST:
         return
     sampled = frozenset(_SAMPLED.findall(data))
@@ -224,7 +224,7 @@ def verify_times(view: CellView) -> Complaints:
     if none or missing:
         shift = _find_zone(lambda by: _find_missing(sampled, began + by, ended + by) == (False, 0)) if none else None
         yield Complaint(
-            Place(f"{view.files.results.shown}/performance/{_SAMPLES}"),
+            Place(f"{view.files.performance_folder.shown}/{_SAMPLES}"),
             "no sample of the run" if none else f"no sample in {missing} minutes of the run",
             f"samples from {read.value.get('power_begin')} to {read.value.get('power_end')}",
             cause="samples of another session" if none else "lost or removed samples",
@@ -314,8 +314,8 @@ def _list_offsets(view: CellView) -> list[timedelta]:
 
 def read_session(view: CellView) -> tuple[Read[ResultDocument], Read[ResultDocument]]:
     """Read the client's and the director's sessions; absent if no power was measured."""
-    folder = view.files.results / "performance" / "power"
-    if not is_power(view):
+    folder = view.files.performance_folder / "power"
+    if not view.files.measures_power:
         return Read(folder.shown), Read(folder.shown)
     return view.files.read_document(folder, _CLIENT), view.files.read_document(folder, _SERVER)
 

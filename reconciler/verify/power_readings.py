@@ -15,7 +15,6 @@ from operator import mul
 import msgspec
 from msgspec import Struct
 
-from reconciler.check.cell_files import is_power
 from reconciler.check.demands import OURS, Complaints
 from reconciler.resource.rules import Premise, Severity, rule
 from reconciler.storage.documents import ResultDocument
@@ -85,13 +84,14 @@ def verify_watts(view: CellView) -> Complaints:
     _, server = view.compute_once(read_session)
     if server.value is None:
         return
-    performance, place = view.files.results / "performance", find_key(server, "ptd_messages")
+    performance, place = view.files.performance_folder, find_key(server, "ptd_messages")
     answers = list(_list_answers(server.value))
     for phase, counted in answers:
         path = f"{_FOLDERS[phase]}/spl.txt"
         data = view.files.read_content(performance, path)
-        said = _deny(_list_watts(view, path, data)[: counted.total], counted) if data else None
-        if said is not None:
+        samples = view.compute_once(_read_samples).get(path)
+        watts = (samples.watts if samples else None) or (read_watts(data) if data else [])
+        if data and (said := _deny(watts[: counted.total], counted)):
             found, wanted, severity = said
             yield Complaint(
                 Place(f"{performance.shown}/{path}"),
@@ -141,27 +141,21 @@ def verify_products(view: CellView) -> Complaints:
     sum of the channels. None of the 110 published files of v4.1 and v5.1 is off by more than 0.1 %; single samples of
     single channels are off by 0.3 %. Samples that the kit added up from several analyzers are skipped.
     """
-    performance = view.files.results / "performance"
     for path, samples in view.compute_once(_read_samples).items():
         for found, wanted in samples.denied:
             cause = "edited watts, or watts scaled differently than amperes"
-            yield Complaint(Place(f"{performance.shown}/{path}"), found, wanted, cause=cause)
+            yield Complaint(Place(f"{view.files.performance_folder.shown}/{path}"), found, wanted, cause=cause)
 
 
 def _read_samples(view: CellView) -> dict[str, Samples]:
     """Read the samples by the path of their file, once for both rules."""
-    performance, found = view.files.results / "performance", {}
-    for folder in _FOLDERS.values() if is_power(view) else ():
+    found = {}
+    for folder in _FOLDERS.values() if view.files.measures_power else ():
         path = f"{folder}/spl.txt"
-        data = view.files.read_content(performance, path)
+        data = view.files.read_content(view.files.performance_folder, path)
         if data and _SEVERAL not in data:
             found[path] = read_samples(data)
     return found
-
-
-def _list_watts(view: CellView, path: str, data: bytes) -> list[float]:
-    samples = view.compute_once(_read_samples).get(path)
-    return read_watts(data) if samples is None or samples.watts is None else samples.watts
 
 
 def read_samples(data: bytes) -> Samples:

@@ -38,7 +38,7 @@ def _list_logs(complaint: Complaint, view: CellView) -> Iterator[DetailLog]:
     run's."""
     files = {complaint.place.file, complaint.other.file if complaint.other else ""}
     folders = {file.rpartition("/")[0] for file in files}
-    logs = [run.log for run in (view.performance, view.accuracy, *view.test_views.values()) if run is not None]
+    logs = [run.log for run in view.list_runs()]
     named = [log for log in logs if log.file.rpartition("/")[0] in folders]
     yield from named or logs[:1]
 

@@ -17,7 +17,7 @@ from reconciler.resource.rules import Premise, Severity, question, rule
 from reconciler.rules.rounds import list_rounds, load_ruleset, states_itself
 from reconciler.tree.findings import Complaint, Place
 from reconciler.tree.reading.files import Read
-from reconciler.tree.reading.values import find_at, number, read_end, read_start, read_value, show_value
+from reconciler.tree.reading.values import find_at, read_end, read_number, read_start, show_value
 from reconciler.tree.reading.view import CellView, RunView
 from reconciler.verify.premises import FILE_IS_WHOLE, RELEASE_IS_KNOWN, ROUND_IS_KNOWN
 
@@ -29,15 +29,9 @@ _NETWORK_SUTS = re.compile(r"(?:Multi-Node SUT: )?Network SUT(?:, Network SUT)*+
 _FAR = 30 * 86400.0  # seconds; runs of one campaign are closer together
 
 
-def list_runs(view: CellView) -> Iterator[RunView]:
-    for run in (view.performance, view.accuracy, *view.test_views.values()):
-        if run is not None:
-            yield run
-
-
 def list_own_runs(view: CellView) -> Iterator[RunView]:
     """List the runs that belong to the result, without tests that the round does not have."""
-    return (run for run in list_runs(view) if not view.is_foreign(run.name))
+    return (run for run in view.list_runs() if not view.is_foreign(run.name))
 
 
 @rule(
@@ -52,17 +46,16 @@ def verify_duration(view: CellView) -> Complaints:
     LoadGen ends a run by its logger's clock, which may not be the clock of the dates: if only the dates contradict, a
     clock may have been set. Runs of both modes, which LoadGen offered before release 4, are skipped, because their
     first clock values are from the accuracy part."""
-    for run in list_runs(view):
+    for run in view.list_runs():
         yield from _deny_duration(run)
 
 
 def _deny_duration(run: RunView) -> Complaints:
     start, end = read_start(run.log), read_end(run.log)
-    least = number(run.log, keys.EFFECTIVE_MIN_DURATION_MS)
-    met = read_value(run.log, keys.RESULT_MIN_DURATION_MET) is True
-    if not met or start is None or end is None or least is None:
-        return
-    if run.log.serves_both:  # the first clock values are from its accuracy part
+    least = read_number(run.log, keys.EFFECTIVE_MIN_DURATION_MS)
+    met = run.log.get_plain(keys.RESULT_MIN_DURATION_MET) is True
+    # The first clock values of a run of both modes are from its accuracy part.
+    if not met or start is None or end is None or least is None or run.log.serves_both:
         return
     lasted = (end - start).total_seconds()
     if lasted + _SLACK < float(least) / 1000:
@@ -88,12 +81,12 @@ def _deny_duration(run: RunView) -> Complaints:
 )
 def verify_validity(view: CellView) -> Complaints:
     """In every release, LoadGen reports VALID only if all of these conditions are met."""
-    for run in list_runs(view):
+    for run in view.list_runs():
         yield from _deny_validity(run)
 
 
 def _deny_validity(run: RunView) -> Complaints:
-    failed = [key for key in _CONDITIONS if read_value(run.log, key) is False]
+    failed = [key for key in keys.CONDITIONS if run.log.get_plain(key) is False]
     if run.log.validity == "VALID" and failed:
         place, other = find_at(run.log, keys.RESULT_VALIDITY), find_at(run.log, failed[0])
         yield Complaint(place, "VALID", f"{failed[0]} is false in the same log", cause=_EDITED, other=other)
@@ -113,7 +106,7 @@ def verify_consistency(view: CellView) -> Complaints:
     and so is a latency below 0. More samples than the library has are a warning: the count may be too high, or the
     library may report too few.
     """
-    for run in list_runs(view):
+    for run in view.list_runs():
         said = {key for key, deny in _SAID_ABOVE.items() if any(deny(run))}
         found_wrong = find_inconsistencies(run.log, judge_library=False)
         yield from _ask_about_clock(run, [item for item in found_wrong if may_be_set_back(item)])
@@ -152,13 +145,10 @@ def verify_consistency(view: CellView) -> Complaints:
 
 def _is_of_test(view: CellView, run: RunView) -> bool:
     """Return True for a test with a separate dataset, for which LoadGen's configuration states the benchmark's size."""
-    used = number(run.log, keys.EFFECTIVE_PERFORMANCE_SAMPLE_COUNT)
-    tested = run is not view.performance and run is not view.accuracy
-    return (
-        tested
-        and view.rules is not None
-        and used == view.rules.get_built_in(keys.PERFORMANCE_SAMPLE_COUNT, run.scenario)
-    )
+    if view.rules is None or run is view.performance or run is view.accuracy:
+        return False
+    used = read_number(run.log, keys.EFFECTIVE_PERFORMANCE_SAMPLE_COUNT)
+    return bool(used == view.rules.get_built_in(keys.PERFORMANCE_SAMPLE_COUNT, run.scenario))
 
 
 def _ask_about_clock(run: RunView, negative: Sequence[Inconsistency]) -> Complaints:
@@ -176,12 +166,6 @@ def _ask_about_clock(run: RunView, negative: Sequence[Inconsistency]) -> Complai
 
 
 _SAID_ABOVE = {keys.RESULT_VALIDITY: _deny_validity, keys.RESULT_MIN_DURATION_MET: _deny_duration}
-_CONDITIONS = (
-    keys.RESULT_PERF_CONSTRAINTS_MET,
-    keys.RESULT_MIN_DURATION_MET,
-    keys.RESULT_MIN_QUERIES_MET,
-    keys.EARLY_STOPPING_MET,
-)
 
 
 @rule(
@@ -207,7 +191,7 @@ def verify_seeds(view: CellView) -> Complaints:
             key = f"effective_{name}"
             yield Complaint(
                 find_at(other.log, key),
-                f"{name} {show_value(read_value(other.log, key))}",
+                f"{name} {show_value(other.log.get_plain(key))}",
                 f"{run.log.seeds[name]}, the seed of the performance run",
                 cause=_explain_seeds(view, other.log.seeds),
                 other=find_at(run.log, key),
@@ -274,10 +258,10 @@ def verify_datasets(view: CellView) -> Complaints:
     accuracy, run = view.accuracy, view.performance
     if accuracy is None or run is None:
         return
-    ours, theirs = number(run.log, _TOTAL), number(accuracy.log, _TOTAL)
+    ours, theirs = read_number(run.log, _TOTAL), read_number(accuracy.log, _TOTAL)
     if ours is None or theirs is None or ours == theirs:
         return
-    covered = number(accuracy.log, find_count_key(accuracy))
+    covered = read_number(accuracy.log, find_count_key(accuracy))
     wanted = view.find_rule("exact_accuracy_sample_count")
     if covered is not None and covered == wanted:
         return
@@ -297,9 +281,9 @@ _TOTAL = keys.QSL_REPORTED_TOTAL_COUNT
 def verify_names(view: CellView) -> Complaints:
     """The SUT names in the logs of a result differ. A question."""
     run = view.performance
-    ours = read_value(run.log, keys.SUT_NAME) if run else None
+    ours = run.log.get_plain(keys.SUT_NAME) if run else None
     for other in list_own_runs(view):
-        theirs = read_value(other.log, keys.SUT_NAME)
+        theirs = other.log.get_plain(keys.SUT_NAME)
         if run is not None and theirs != ours:
             place = find_at(other.log, keys.SUT_NAME)
             wanted = f"{show_value(ours)}, as in the performance run"
@@ -312,7 +296,7 @@ def verify_nodes(view: CellView) -> Complaints:
     queries to: the eight published systems whose logs list any have as many nodes. A question, because one node may
     have several."""
     run, nodes = view.performance, view.system.get_count("number_of_nodes")
-    named = read_value(run.log, keys.SUT_NAME) if run is not None else None
+    named = run.log.get_plain(keys.SUT_NAME) if run is not None else None
     if run is None or nodes is None or not isinstance(named, str) or not _NETWORK_SUTS.fullmatch(named):
         return
     if named.count(_NETWORK_SUT) != nodes:

@@ -10,7 +10,7 @@ from decimal import Decimal
 from msgspec.structs import replace
 
 from reconciler.check import accuracy
-from reconciler.check.accuracy import find_count_key
+from reconciler.check.accuracy import find_count_key, list_known_metrics
 from reconciler.check.demands import BENCHMARK_IS_KNOWN, OURS, Complaints
 from reconciler.loadgen import keys
 from reconciler.loadgen.answers import count_padding, find_wrong_answers
@@ -18,13 +18,13 @@ from reconciler.loadgen.log_files import ACCURACY_LOG, ACCURACY_TEXT, VERIFY_ACC
 from reconciler.loadgen.summary import is_same_number
 from reconciler.resource.quantities import parse_decimal
 from reconciler.resource.rules import Premise, Severity, rule
-from reconciler.rules.accuracy import METRIC_LINES, find_impossible, find_lines, hash_results, parse_accuracy
+from reconciler.rules.accuracy import find_impossible, find_lines, hash_results, parse_accuracy
 from reconciler.rules.compliance.definition import FAIL, PASS
 from reconciler.rules.compliance.scores import find_score_key
 from reconciler.tree.findings import Complaint, Place
 from reconciler.tree.reading.cell import Folder
 from reconciler.tree.reading.files import Read
-from reconciler.tree.reading.values import find_at, number
+from reconciler.tree.reading.values import find_at, read_number
 from reconciler.tree.reading.view import CellView, RunView
 from reconciler.verify.judging import find_disagreements, find_empty_tests, read_answers
 from reconciler.verify.premises import FILE_IS_WHOLE, RELEASE_IS_KNOWN
@@ -163,7 +163,7 @@ def _make_sum_complaint(read: Read[str], line: int, other: int, found: str, want
 def _deny_entries(view: CellView, read: Read[str], found: Counts) -> Complaints:
     line, entries = _find_any(found, ENTRIES)
     run = view.accuracy
-    total = number(run.log, find_count_key(run)) if run else None
+    total = read_number(run.log, find_count_key(run)) if run else None
     if run is not None and line and total is not None and not total <= entries <= total + count_padding(run.log):
         yield Complaint(
             Place(read.file, line),
@@ -180,7 +180,7 @@ def _deny_missing(view: CellView, read: Read[str], found: Counts) -> Complaints:
     line, missing = _find_any(found, _MISSING)
     (other, entries), (_, repeated) = _find_any(found, ENTRIES), _find_any(found, _REPEATED)
     runs = (view.accuracy, view.test_views.get(_COMPARED))
-    libraries = {number(run.log, _LIBRARY) for run in runs if run is not None}
+    libraries = {read_number(run.log, _LIBRARY) for run in runs if run is not None}
     if missing and other and None not in runs and libraries == {Decimal(entries - repeated)}:
         yield Complaint(
             Place(read.file, line),
@@ -230,7 +230,6 @@ _FIGURES = {
     "TEST05": (VERIFY_PERFORMANCE,),
 }
 _HASH = re.compile(r"hash=\s*([0-9A-Fa-f]{64})\b", re.ASCII)
-_STREAMS = ("SingleStream", "MultiStream")
 _TOLERANCE = Decimal("0.001")
 _DIGITS = 20
 # Patterns by a word in the text that they match.
@@ -253,7 +252,7 @@ def verify_scores(view: CellView) -> Complaints:
         read = view.files.read_text(view.files.tests[test], VERIFY_PERFORMANCE)
         for line, which, said in _read_scores(read):
             of = view.performance if which in _PUBLISHED else run
-            logged = number(of.log, find_score_key(of.log)) if of is not None else None
+            logged = read_number(of.log, find_score_key(of.log)) if of is not None else None
             if of is None or logged is None or _agrees(said, logged, of.log.scenario):
                 continue
             key = find_score_key(of.log)
@@ -318,7 +317,7 @@ def verify_scored_samples(view: CellView) -> Complaints:
     total), and LoadGen how many it issued. If the round does not have the benchmark, the scorer may count anything
     else."""
     run, read = view.accuracy, view.files.accuracy_text
-    total = number(run.log, find_count_key(run)) if run else None
+    total = read_number(run.log, find_count_key(run)) if run else None
     if run is None or total is None or read.value is None:
         return
     for line, text in find_lines(read.value, *_SCORED):
@@ -404,7 +403,7 @@ def _agrees(said: Decimal, logged: Decimal, scenario: str) -> bool:
     """Compare with the log's number; for the streams, also with queries per second, which TEST04 states."""
     if is_same_number(str(said), logged) or abs(said - logged) <= abs(logged) * _TOLERANCE:
         return True
-    rate = Decimal(10**9) / logged if scenario in _STREAMS and logged else None
+    rate = Decimal(10**9) / logged if scenario in keys.STREAMS and logged else None
     return rate is not None and abs(said - rate) <= rate * _TOLERANCE
 
 
@@ -540,8 +539,7 @@ def verify_possible(view: CellView) -> Complaints:
     read = view.files.accuracy_text
     if read.value is None or view.rules is None:
         return
-    known = [bar.metric for bar in view.rules.list_bars(view.cell.scenario) if bar.metric in METRIC_LINES]
-    for item in find_impossible(read.value, parse_accuracy(read.value, known, read.file)):
+    for item in find_impossible(read.value, parse_accuracy(read.value, list_known_metrics(view), read.file)):
         yield Complaint(
             Place(item.file, item.line),
             f"{item.stated}{item.why}",

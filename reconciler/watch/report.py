@@ -36,17 +36,21 @@ _OPEN = frozenset(
     }
 )
 
+_SPEC = "the spec"
 _TROUBLES = frozenset({"broken", "refused", "trouble", "unwatched"})  # a quiet watch prints these too
 
 
-class WatchOutput:
-    """``stream`` gets one JSON object per line. ``hook`` is started for every event except those of single steps, with
-    the event on its standard input. ``hook_refused``: why it must receive no measured value; none is passed until the
+class WatchReport:
+    """Report of watch mode, called from several threads; remembers the plan shown last and the current problem.
+
+    ``stream`` gets one JSON object per line. ``hook`` is started for every event except those of single steps, with the
+    event on its standard input. ``hook_refused``: why it must receive no measured value; none is passed until the
     embargo has been read. ``quiet``: print only problems."""
 
     def __init__(
         self,
         write: Callable[[str], None],
+        settings: WatchSettings,
         *,
         stream: TextIO | None = None,
         hook: Sequence[str] = (),
@@ -55,18 +59,19 @@ class WatchOutput:
         quiet: bool = False,
     ) -> None:
         self._write, self._stream, self._hook, self._folder = write, stream, tuple(hook), folder
-        self._quiet, self._paint = quiet, paint
-        self.begin_pass()
+        self._settings, self._quiet, self._paint = settings, quiet, paint
+        self._lines = self._number_steps()
         self.hook_refused = "no spec has been read"
         self._moved = 0.0
+        self._last_plan = self._wrong = ""
         self._lock = threading.Lock()
         self._state: dict[str, Any] = {"state": "starting"}
 
-    def begin_pass(self) -> None:
+    def _number_steps(self) -> Lines:
         """Count the steps of a new pass from 1."""
-        self._lines = (Failures if self._quiet else Lines)(self.write_line, paint=self._paint)
+        return (Failures if self._quiet else Lines)(self._write_line, paint=self._paint)
 
-    def write_line(self, text: str) -> None:
+    def _write_line(self, text: str) -> None:
         first, *rest = text.split("\n")
         with suppress(OSError):  # neither a full disk nor a closed terminal may end the watch
             self._write("\n".join([f"{datetime.now():%H:%M:%S}  {first}", *(f"          {line}" for line in rest)]))
@@ -74,17 +79,13 @@ class WatchOutput:
     def say(self, event: str, text: str, **facts: Any) -> None:
         """Report one event as one line."""
         if not self._quiet or event in _TROUBLES:
-            self.write_line(text)
+            self._write_line(text)
         self._emit({"event": event, "text": text, **facts})
         if self._hook:
             kept = text if event in _OPEN or not self.hook_refused else f"withheld: {self.hook_refused}"
             self._call({"event": event, "text": kept, **facts})
 
-    @property
-    def hook_address(self) -> str:
-        return HOOK + shlex.join(self._hook)
-
-    def note_step(self, event: Event) -> None:
+    def report_step(self, event: Event) -> None:
         """Report an event of a pass; progress at most every few seconds."""
         self._lines.report(event)
         if isinstance(event, StepProgress):
@@ -93,12 +94,12 @@ class WatchOutput:
             self._moved = time.monotonic()
         self._emit(render_event_part(event))
 
-    def update_state(self, **facts: Any) -> None:
+    def _update_state(self, **facts: Any) -> None:
         """Set parts of the state that the health page shows."""
         with self._lock:
             self._state.update(convert_plain_value(facts))
 
-    def copy_state(self) -> dict[str, Any]:
+    def read_state(self) -> dict[str, Any]:
         with self._lock:
             return dict(self._state)
 
@@ -112,32 +113,10 @@ class WatchOutput:
         try:
             call(self._hook, folder=self._folder, stdin=_encode_document(facts).encode(), limit=HOOK_LIMIT)
         except ReconcilerError as error:
-            self.write_line(f"hook: {error}")
-
-
-def _encode_document(facts: dict[str, Any]) -> str:
-    document = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), **convert_plain_value(facts)}
-    return json.dumps(document, ensure_ascii=False)
-
-
-_SPEC = "the spec"
-
-
-class WatchReport:
-    """Report of watch mode, called from several threads; remembers the plan shown last and the current problem."""
-
-    def __init__(self, output: WatchOutput, settings: WatchSettings) -> None:
-        self._output, self._settings = output, settings
-        self._last_plan = self._wrong = ""
-
-    def say(self, event: str, text: str, **facts: Any) -> None:
-        self._output.say(event, text, **facts)
-
-    def report_step(self, event: Event) -> None:
-        self._output.note_step(event)
+            self._write_line(f"hook: {error}")
 
     def report_next_try(self, step: Step, wait: Wait) -> None:
-        self._output.write_line(f"{step.change.address}: next try in {show_duration(wait.seconds)}")
+        self._write_line(f"{step.change.address}: next try in {show_duration(wait.seconds)}")
 
     def report_unwatched(self, problem: str) -> None:
         every = show_duration(self._settings.resync)
@@ -145,14 +124,14 @@ class WatchReport:
 
     def report_valid_spec(self, result: PlanResult) -> None:
         embargo, today = make_embargo(result.desired.submission), datetime.now(UTC).date()
-        self._output.hook_refused = explain_refusal(embargo, self._output.hook_address, today)
+        self.hook_refused = explain_refusal(embargo, HOOK + shlex.join(self._hook), today)
         self.report_repaired_spec()
 
     def report_repaired_spec(self) -> None:
         if self._wrong.startswith(_SPEC):
             self.say("valid", "the spec is valid again")
             self._wrong = ""
-            self._output.update_state(state="reconciling", problem=None)
+            self._update_state(state="reconciling", problem=None)
 
     def report_broken_spec(self, error: SpecError) -> None:
         """Report each distinct problem of the spec once."""
@@ -161,10 +140,10 @@ class WatchReport:
             self._wrong = text
             self._last_plan = ""
             self.say("broken", text)
-        self._output.update_state(state="broken spec", problem=str(error), next_try=None)
+        self._update_state(state="broken spec", problem=str(error), next_try=None)
 
     def report_unchanged_spec(self) -> None:
-        self._output.write_line("specs or sources changed, but no resolved value: the pass continues")
+        self._write_line("specs or sources changed, but no resolved value: the pass continues")
 
     def report_superseded(self, stopped: Step | None) -> None:
         """Report that a changed spec superseded the pass. ``stopped``: the step in progress."""
@@ -185,21 +164,21 @@ class WatchReport:
         self.say("plan", text, due=len(due), held=waiting, in_sync=result.plan.in_sync)
 
     def report_pass_begun(self, number: int) -> None:
-        self._output.begin_pass()
-        self._output.update_state(state="reconciling", passes=number)
+        self._lines = self._number_steps()
+        self._update_state(state="reconciling", passes=number)
 
     def report_pass(self, number: int, report: PassReport, due: Sequence[Step]) -> None:
         plan = report.after.plan
         took = show_duration(report.seconds)
         text = f"pass {number}: {count_outcomes(report.outcomes)}, in {took}. {summarise_plan(plan)}"
         self.say("pass", text, number=number, in_sync=plan.in_sync)
-        self._output.update_state(last_pass=datetime.now().astimezone().isoformat(timespec="seconds"))
+        self._update_state(last_pass=datetime.now().astimezone().isoformat(timespec="seconds"))
         self._last_plan = f"{render_plan_text(plan, limit=LIMIT)} {len(due)}"
 
     def report_state(self, result: PlanResult, next_try: datetime) -> None:
         state = "in sync" if result.plan.in_sync else "not in sync"
         at = next_try.isoformat(timespec="seconds")
-        self._output.update_state(state=state, summary=summarise_plan(result.plan), next_try=at, problem=None)
+        self._update_state(state=state, summary=summarise_plan(result.plan), next_try=at, problem=None)
 
     def report_trouble(self, error: Exception, wait: Wait, next_try: datetime) -> None:
         said, fix = str(error) or type(error).__name__, ""
@@ -210,23 +189,25 @@ class WatchReport:
         if said != self._wrong:
             self._wrong = said
             self.say("trouble", said + (f"\nfix: {fix}" if fix else ""), kind=wait.kind)
-        self._output.write_line(f"next try in {show_duration(wait.seconds)}")
-        self._output.update_state(state="in trouble", problem=said, next_try=next_try.isoformat(timespec="seconds"))
+        self._write_line(f"next try in {show_duration(wait.seconds)}")
+        self._update_state(state="in trouble", problem=said, next_try=next_try.isoformat(timespec="seconds"))
 
     def report_recovery(self) -> None:
         if self._wrong:
             self._wrong = ""
             self.say("recovered", "recovered: reconciling again")
 
-    def read_state(self) -> dict[str, Any]:
-        return self._output.copy_state()
+
+def _encode_document(facts: dict[str, Any]) -> str:
+    document = {"time": datetime.now(UTC).isoformat(timespec="milliseconds"), **convert_plain_value(facts)}
+    return json.dumps(document, ensure_ascii=False)
 
 
 _UNIT = """\
 # Save as ~/.config/systemd/user/reconcile-watch.service, then:
 #   systemctl --user daemon-reload && systemctl --user enable --now reconcile-watch
 [Unit]
-Description=Reconcile the MLPerf submission in {root}
+Description=Reconcile the MLPerf submission in {folder}
 After=network-online.target
 
 [Service]
@@ -246,11 +227,6 @@ WantedBy=default.target
 
 
 def render_systemd_unit(root: Path, words: Sequence[str]) -> str:
-    """Return the systemd unit that keeps this command line running."""
-    command = shlex.join(words)
-    return _UNIT.format(root=_escape(str(root)), folder=_escape(str(root)), command=_escape(command))
-
-
-def _escape(text: str) -> str:
-    """Escape "%", which begins a specifier in systemd units."""
-    return text.replace("%", "%%")
+    """Return the systemd unit that keeps this command line running. "%" begins a specifier in it, so it is doubled."""
+    folder, command = (text.replace("%", "%%") for text in (str(root), shlex.join(words)))
+    return _UNIT.format(folder=folder, command=command)

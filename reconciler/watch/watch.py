@@ -8,8 +8,8 @@ import secrets
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -110,7 +110,9 @@ class Loop(Struct):
         due = self.decider.select_due(result)
         self.reporter.report_plan(result, due, self.topics)
         for _ in range(_PASSES):
-            if not (self.has_leftovers() or self.decider.needs_pass(result, due)):
+            # An earlier process may have left an attempt, which a pass adopts or removes.
+            left = self.left and self.paths.attempts.is_dir() and any(self.paths.attempts.iterdir())
+            if not (left or self.decider.needs_pass(result, due)):
                 break
             report = self.run_pass(result, due)
             result, asked, due = report.after, due, self.decider.select_due(report.after)
@@ -128,11 +130,6 @@ class Loop(Struct):
         problem, self.unwatched = self.unwatched, self.source.problem
         if self.unwatched not in ("", problem):
             self.reporter.report_unwatched(self.unwatched)
-
-    def has_leftovers(self) -> bool:
-        """Return True if an earlier process left an attempt, which a pass adopts or removes."""
-        folder = self.paths.attempts
-        return self.left and folder.is_dir() and any(folder.iterdir())
 
     def run_pass(self, result: PlanResult, due: tuple[Step, ...]) -> PassReport:
         """Run one pass over these steps only. Raises the same errors as a pass, and SupersededError."""
@@ -152,7 +149,9 @@ class Loop(Struct):
             )
             self.left = False
         finally:
-            self.note_outcomes()
+            for outcome in self.ended:
+                if wait := self.decider.note_outcome(outcome):
+                    self.reporter.report_next_try(outcome.step, wait)
             self.commits.due = True
         return report
 
@@ -160,12 +159,6 @@ class Loop(Struct):
         if isinstance(event, Outcome):
             self.ended.append(event)
         self.reporter.report_step(event)
-
-    def note_outcomes(self) -> None:
-        for outcome in self.ended:
-            if wait := self.decider.note_outcome(outcome):
-                self.reporter.report_next_try(outcome.step, wait)
-        self.ended.clear()
 
     def note_head(self) -> None:
         """Report that the branch was rewritten; the world is read again in any case."""
@@ -244,30 +237,11 @@ class Follower:
             self._say("remote", text)
 
 
-HOST = "127.0.0.1"
+@contextmanager
+def serve_state(port: int, state: Callable[[], dict[str, Any]]) -> Iterator[None]:
+    """Serve ``state()`` as JSON at any path on the loopback interface, for supervisors and dashboards, with status 503
+    while the watch has a problem."""
 
-
-class Health:
-    """A page on the loopback interface for supervisors and dashboards. While entered, it serves ``state()`` as JSON at
-    any path, with status 503 while the watch has a problem."""
-
-    def __init__(self, port: int, state: Callable[[], dict[str, Any]]) -> None:
-        try:
-            self._server = ThreadingHTTPServer((HOST, port), _make_handler(state))
-        except OSError as error:
-            raise ReconcilerError(f"--health {port}: {error.strerror}", fix="choose another port") from error
-        self.port: int = self._server.server_address[1]
-
-    def __enter__(self) -> Self:
-        threading.Thread(target=self._server.serve_forever, name="health", daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-
-
-def _make_handler(state: Callable[[], dict[str, Any]]) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             document = state()
@@ -281,7 +255,16 @@ def _make_handler(state: Callable[[], dict[str, Any]]) -> type[BaseHTTPRequestHa
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002
             pass
 
-    return Handler
+    try:
+        server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+    except OSError as error:
+        raise ReconcilerError(f"--health {port}: {error.strerror}", fix="choose another port") from error
+    with server:
+        threading.Thread(target=server.serve_forever, name="health", daemon=True).start()
+        try:
+            yield
+        finally:
+            server.shutdown()
 
 
 def watch(paths: RepositoryPaths, settings: WatchSettings, reporter: WatchReport) -> None:
@@ -289,11 +272,17 @@ def watch(paths: RepositoryPaths, settings: WatchSettings, reporter: WatchReport
     for remote in filter(None, (settings.remote, settings.push)):
         git.list_addresses(paths.root, remote)
     queue, memory = Queue(settings.debounce), PlanCache.of(paths)
+
+    def say(event: str, text: str) -> None:
+        reporter.say(event, text)
+        if event == "fetched":
+            queue.add(Topic.GIT)
+
     with ExitStack() as stack:
         if settings.health:
-            stack.enter_context(Health(settings.health, reporter.read_state))
+            stack.enter_context(serve_state(settings.health, reporter.read_state))
         source = stack.enter_context(ChangeSource(queue.add))
-        stack.enter_context(Follower(paths.root, settings.remote, settings.poll, _say(reporter, queue)))
+        stack.enter_context(Follower(paths.root, settings.remote, settings.poll, say))
         reporter.say("started", f"watching {paths.root}")
         loop = Loop(
             paths,
@@ -308,15 +297,6 @@ def watch(paths: RepositoryPaths, settings: WatchSettings, reporter: WatchReport
             reporter,
         )
         loop.run()
-
-
-def _say(reporter: WatchReport, queue: Queue) -> Callable[[str, str], None]:
-    def say(event: str, text: str) -> None:
-        reporter.say(event, text)
-        if event == "fetched":
-            queue.add(Topic.GIT)
-
-    return say
 
 
 class WatchPaths:
@@ -391,7 +371,8 @@ class Supersession(Struct):
     def ask(self, *, wait: bool) -> None:
         """Read the specs if they changed. ``wait``: until no more changes arrive."""
         topics = (*_SPECS, Topic.SOURCES) if wait else _SPECS  # code may write to its own folder throughout a run
-        if not self.has_news(topics):
+        added = self.queue.count_added()
+        if all(added.get(topic) == self.checked.get(topic) for topic in topics):
             return
         if wait:
             time.sleep(self.queue.compute_wait())
@@ -408,10 +389,6 @@ class Supersession(Struct):
         self.reporter.report_repaired_spec()
         if self.asked.digest == self.generation:
             self.reporter.report_unchanged_spec()
-
-    def has_news(self, topics: tuple[str, ...]) -> bool:
-        added = self.queue.count_added()
-        return any(added.get(topic) != self.checked.get(topic) for topic in topics)
 
 
 class Commits(Struct):

@@ -23,16 +23,7 @@ from reconciler.diff.conditions import summarise_cells
 from reconciler.endpoints.rules.curve_rules import load_endpoints_rules
 from reconciler.execute.outcome import Status
 from reconciler.resource.conditions import ConditionStatus
-from tests.acceptance.test_endpoints_client import (
-    CHECKOUT,
-    CODING,
-    PYTHON,
-    ROUTING,
-    Agent,
-    SweBench,
-    name_url,
-    serve,
-)
+from tests.acceptance.test_endpoints_client import CHECKOUT, CODING, PYTHON, ROUTING, Agent, SweBench, name_url, serve
 from tests.benchmarks.endpoints_checker import ask_official, ask_ours
 from tests.passes.repository import SPEC, Repository
 from tests.shared import make_once

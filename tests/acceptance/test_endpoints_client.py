@@ -9,7 +9,7 @@ import subprocess
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -54,54 +54,63 @@ ASKED: dict[str, Any] = {
 }
 
 
-class Alphabet(BaseHTTPRequestHandler):
-    """Says the alphabet, a letter in each chunk of a stream."""
-
+class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
-    def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        letters = answer(asked["messages"][-1]["content"][-1])
-        if not asked.get("stream"):
-            self.answer_at_once(letters)
-            return
-        chunks = [{"index": 0, "delta": {"role": "assistant", "content": letter}} for letter in letters]
-        chunks.append({"index": 0, "delta": {}, "finish_reason": "stop"})
-        whole = {"id": "0", "object": "chat.completion.chunk", "created": 0, "model": "alphabet"}
-        lines = [f"data: {json.dumps({**whole, 'choices': [chunk]})}\n\n" for chunk in chunks]
-        self.send_response(200)
-        self.send_header("Content-Type", "text/event-stream")
-        self.send_header("Transfer-Encoding", "chunked")
-        self.end_headers()
-        for line in (*lines, "data: [DONE]\n\n"):
-            self.wfile.write(f"{len(line):x}\r\n{line}\r\n".encode())
-            self.wfile.flush()
-        self.wfile.write(b"0\r\n\r\n")
+    def read_asked(self) -> Any:
+        return json.loads(self.rfile.read(int(self.headers["Content-Length"])))
 
-    def answer_at_once(self, letters: str) -> None:
-        message = {"role": "assistant", "content": letters}
-        choice = {"index": 0, "message": message, "finish_reason": "stop"}
-        whole = {"id": "0", "object": "chat.completion", "created": 0, "model": "alphabet", "choices": [choice]}
-        body = json.dumps(whole).encode()
+    def answer(self, document: dict[str, Any]) -> None:
+        body = json.dumps(document).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
 
+    def stream(self, model: str, deltas: Iterable[dict[str, Any]], reason: str, pause: float = 0.0) -> None:
+        """Send each delta in a chunk of its own. ``pause``: seconds after each."""
+        chunks: list[dict[str, Any]] = [{"index": 0, "delta": delta} for delta in deltas]
+        chunks.append({"index": 0, "delta": {}, "finish_reason": reason})
+        whole = {"id": "0", "object": "chat.completion.chunk", "created": 0, "model": model}
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        for text in (*(json.dumps({**whole, "choices": [chunk]}) for chunk in chunks), "[DONE]"):
+            line = f"data: {text}\n\n"
+            self.wfile.write(f"{len(line):x}\r\n{line}\r\n".encode())
+            self.wfile.flush()
+            time.sleep(pause)
+        self.wfile.write(b"0\r\n\r\n")
+
     def log_message(self, *_: object) -> None:
         pass
 
 
-class Agent(BaseHTTPRequestHandler):
+class Alphabet(Handler):
+    """Says the alphabet, a letter in each chunk of a stream."""
+
+    def do_POST(self) -> None:
+        asked = self.read_asked()
+        letters = answer(asked["messages"][-1]["content"][-1])
+        if asked.get("stream"):
+            self.stream("alphabet", ({"role": "assistant", "content": letter} for letter in letters), "stop")
+            return
+        message = {"role": "assistant", "content": letters}
+        choice = {"index": 0, "message": message, "finish_reason": "stop"}
+        whole = {"id": "0", "object": "chat.completion", "created": 0, "model": "alphabet", "choices": [choice]}
+        self.answer(whole)
+
+
+class Agent(Handler):
     """Calls a tool in the first turn of a conversation with tools, and states an intent in every other turn.
     ``padding``: text with which each answer ends."""
 
-    protocol_version = "HTTP/1.1"
     padding = ""
 
     def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        asked = self.read_asked()
         turn = sum(message["role"] in ("user", "tool") for message in asked["messages"])
         self.server.asked.append((self.headers["X-Session-ID"], turn, asked["messages"][0]["content"]))  # type: ignore[attr-defined]
         deltas: list[dict[str, Any]] = [{"content": text} for text in ("intent: ", "I00", "1")]
@@ -116,37 +125,14 @@ class Agent(BaseHTTPRequestHandler):
         if self.padding:
             deltas.append({"content": f" {self.padding}"})
         deltas[0] |= {"role": "assistant"}
-        chunks: list[dict[str, Any]] = [{"index": 0, "delta": delta} for delta in deltas]
-        chunks.append({"index": 0, "delta": {}, "finish_reason": reason})
-        whole = {"id": "0", "object": "chat.completion.chunk", "created": 0, "model": "agent"}
-        self.send_response(200)
-        self.send_header("Content-Type", "text/event-stream")
-        self.send_header("Transfer-Encoding", "chunked")
-        self.end_headers()
-        for line in (
-            *(f"data: {json.dumps({**whole, 'choices': [chunk]})}\n\n" for chunk in chunks),
-            "data: [DONE]\n\n",
-        ):
-            self.wfile.write(f"{len(line):x}\r\n{line}\r\n".encode())
-            self.wfile.flush()
-            time.sleep(0.01)  # so that a later token is later by the client's clock, too
-        self.wfile.write(b"0\r\n\r\n")
-
-    def log_message(self, *_: object) -> None:
-        pass
+        self.stream("agent", deltas, reason, 0.01)  # a later token is later by the client's clock, too
 
 
-class SweBench(BaseHTTPRequestHandler):
+class SweBench(Handler):
     """The protocol of the client's SWE-bench service, which resolves three instances."""
 
+    protocol_version = "HTTP/1.0"
     resolved = 3
-
-    def answer(self, document: dict[str, Any]) -> None:
-        body = json.dumps(document).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
 
     def do_GET(self) -> None:
         if self.path == "/health":
@@ -166,11 +152,8 @@ class SweBench(BaseHTTPRequestHandler):
         self.answer({"run_id": "run-1", "status": "succeeded", "phase": "succeeded", "result": result, "artifacts": []})
 
     def do_POST(self) -> None:
-        self.server.asked.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))  # type: ignore[attr-defined]
+        self.server.asked.append(self.read_asked())  # type: ignore[attr-defined]
         self.answer({"run_id": "run-1", "status": "queued"})
-
-    def log_message(self, *_: object) -> None:
-        pass
 
 
 class Server(ThreadingHTTPServer):

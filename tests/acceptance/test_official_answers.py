@@ -24,12 +24,12 @@ from harness.benchmarks.language.scoring import DEEPSEEK_JUDGES, GPT_OSS_JUDGES,
 
 COUNT = 4000
 PIECES = (
-    "A", "b", "C", "d", "E", "j", "J.", "K", " ", "  ", "\n", r"\n", r"\'", "(", ")", "**", "**B**", "*", ":", "=", ".",
-    "Answer", "ANSWER:", "answer ", "FINAL ANSWER", "final  answer", "the", "not", "['", '"]', "7", "42", "1000", "007",
-    r"\boxed{", r"\boxed{12}", r"\boxed{ 3 }", "}", "Answer: 5", "Answer: 6.5", "answer:8 ",
-    "<|channel|>analysis<|message|>", "<|channel|>final<|message|>", "<|channel|>final 12<|message|>", "<|return|>",
-    "<|end|>",
-)  # fmt: skip
+    *("A", "b", "C", "d", "E", "j", "J.", "K", " ", "  ", "\n", r"\n", r"\'", "(", ")", "**", "**B**", "*", ":"),
+    *("=", ".", "Answer", "ANSWER:", "answer ", "FINAL ANSWER", "final  answer", "the", "not", "['", '"]', "7", "42"),
+    *("1000", "007", r"\boxed{", r"\boxed{12}", r"\boxed{ 3 }", "}", "Answer: 5", "Answer: 6.5", "answer:8 "),
+    *("<|channel|>analysis<|message|>", "<|channel|>final<|message|>", "<|channel|>final 12<|message|>"),
+    *("<|return|>", "<|end|>"),
+)
 SETS = ("gpqa_diamond", "mmlu_pro", "AIME_2024", "aime25")
 
 

@@ -133,11 +133,7 @@ SCENARIOS = ("Offline", "Server")
 LLAMA = {"llama3.1-8b": "llama3_1-8b"}
 VERSIONS = {
     "v5.1": Version(
-        "inference",
-        "build/inference",
-        "v5.1",
-        {**LLAMA, "stable-diffusion-xl": "stable-diffusion-xl"},
-        "inference",
+        "inference", "build/inference", "v5.1", {**LLAMA, "stable-diffusion-xl": "stable-diffusion-xl"}, "inference"
     ),
     "v6.0": Version("inference-v6.0", "3rdparty/mlc-inference", "v6.1", LLAMA),
 }

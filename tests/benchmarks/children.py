@@ -48,6 +48,27 @@ def build(folder: Path, kind: Any, benchmark: Benchmark, **request: Any) -> Path
     return output
 
 
+class Case:
+    """A benchmark with its dataset and model. ``data`` and ``model``: their sources, if it does not make them."""
+
+    def __init__(self, folder: Path, benchmark: Benchmark, data: Path | None = None, model: Path | None = None) -> None:
+        self.folder, self.benchmark = folder, benchmark
+        self.dataset = build(folder, "Dataset", benchmark, source=str(data) if data else None)
+        inputs = {"dataset": str(self.dataset)}
+        self.model = build(folder, "Model", benchmark, source=str(model) if model else None, inputs=inputs)
+
+    def engine(self, backend: str, **settings: Any) -> Path:
+        inputs = {"model": str(self.model)}
+        return build(self.folder, "Engine", self.benchmark, backend=backend, settings=settings, inputs=inputs)
+
+    def offline(self, backend: str, engine: Path, count: int, **settings: Any) -> float:
+        """Return samples/s of an Offline run over ``count`` samples."""
+        conf: dict[str, int | float] = {"min_duration": 0, "min_query_count": count, "target_qps": 1}
+        own: dict[str, Any] = {"benchmark": self.benchmark, "dataset": self.dataset, "engine": engine, "conf": conf}
+        log = run(self.folder, "Offline", backend=backend, settings=settings, **own)
+        return float(log["result_samples_per_second"])
+
+
 def bare(program: str, settings: dict[str, Any], folder: Path, module: str = "tests.benchmarks.bare") -> dict[str, Any]:
     """Run a program of ``module`` and return its JSON output. Libraries may print more before and after it."""
     printed = start(["-m", module, program, json.dumps(settings)], folder)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from harness.backends import LoadPlan, load_backend
-from harness.benchmarks import load_benchmark
+from harness.benchmarks import BenchmarkCode, load_benchmark
 from harness.benchmarks.sources import REHEARSAL
 from harness.contract import Benchmark, Counter
 
@@ -34,6 +34,14 @@ def write_data(
     write_rehearsal(data, models, count=count, seed=seed, size=size, counter=counter)
     (data / REHEARSAL).write_text("{}")
     return data, models, dataset, counter
+
+
+def rehearse(folder: Path, name: str, *, count: int, seed: int = 3) -> BenchmarkCode:
+    """Write data/ and models/ of a small rehearsal, and dataset/, prepared from it. Return the benchmark."""
+    benchmark = load_benchmark(Benchmark(name=name))
+    data, _, dataset, counter = write_data(benchmark.write_rehearsal, folder, count=count, seed=seed)
+    benchmark.build_dataset(data, {}, dataset, counter)
+    return benchmark
 
 
 def write_log(folder: Path, answers: Iterable[np.ndarray]) -> Path:

@@ -17,39 +17,25 @@ from typing import Any
 import numpy as np
 
 from harness.contract import Benchmark, Scenario
-from tests.benchmarks.children import bare, build, read_detail, run, write_conf
+from tests.benchmarks.children import Case, bare, read_detail, run, write_conf
 from tests.benchmarks.rounds import Measure, compare, run_parts
 
-RESNET = Benchmark(name="resnet50", path=str(Path(__file__).parent / "resnet50.py"))
 BACKENDS = ("openvino", "onnxruntime")
 RESNET_BATCH, RESNET_SECONDS = 8, 3
 DIGITS_BATCH, DIGITS_SAMPLES = 512, 1_000_000
 CALLS = 5_000
 
 
-class Case:
-    """A benchmark with its dataset and engines, and its runs. ``data``, ``model``: of a rehearsal."""
+class BareCase(Case):
+    """A case whose engines also run without the harness. ``shape``: that of a sample."""
 
-    def __init__(self, folder: Path, benchmark: Benchmark, data: Path | None = None, model: Path | None = None) -> None:
-        self.folder, self.benchmark = folder, benchmark
-        self.dataset = build(folder, "Dataset", benchmark, source=str(data) if data else None)
-        inputs = {"dataset": str(self.dataset)}
-        self.model = build(folder, "Model", benchmark, source=str(model) if model else None, inputs=inputs)
-
-    def engine(self, backend: str, batch: int, **more: Any) -> Path:
-        settings, inputs = {"batch_size": batch, **more}, {"model": str(self.model)}
-        return build(self.folder, "Engine", self.benchmark, backend=backend, settings=settings, inputs=inputs)
+    def __init__(self, folder: Path, benchmark: Benchmark, shape: list[int]) -> None:
+        super().__init__(folder, benchmark)
+        self.shape = shape
 
     def bare(self, program: str, engine: Path, **settings: Any) -> dict[str, Any]:
-        count, *shape = np.load(self.dataset / "samples.npy", mmap_mode="r").shape
-        return bare(program, {"engine": str(engine), "samples": count, "shape": shape, **settings}, self.folder)
-
-    def offline(self, backend: str, engine: Path, count: int, **settings: Any) -> float:
-        conf: dict[str, int | float] = {"min_duration": 0, "min_query_count": count, "target_qps": 1}
-        own = {"benchmark": self.benchmark, "dataset": self.dataset, "engine": engine, "conf": conf}
-        return float(
-            run(self.folder, "Offline", backend=backend, settings=settings, **own)["result_samples_per_second"]
-        )
+        samples = len(np.load(self.dataset / "samples.npy", mmap_mode="r"))
+        return bare(program, {"engine": str(engine), "samples": samples, "shape": self.shape, **settings}, self.folder)
 
 
 def run_bare(folder: Path, scenario: Scenario, conf: dict[str, int | float]) -> dict[str, Any]:
@@ -68,12 +54,12 @@ def bare_offline(folder: Path, count: int) -> float:
 
 
 def measure_resnet(folder: Path, rounds: int) -> list[Measure]:
-    case = Case(folder, RESNET)
+    case = BareCase(folder, Benchmark(name="resnet50", path=str(Path(__file__).parent / "resnet50.py")), [3, 224, 224])
     return [_measure_resnet(case, backend, rounds) for backend in BACKENDS]
 
 
-def _measure_resnet(case: Case, backend: str, rounds: int) -> Measure:
-    engine = case.engine(backend, RESNET_BATCH)
+def _measure_resnet(case: BareCase, backend: str, rounds: int) -> Measure:
+    engine = case.engine(backend, batch_size=RESNET_BATCH)
     settings = {"batch": RESNET_BATCH, "streams": 1, "threads": 2}
     rate = case.bare(backend, engine, batches=8, **settings)["rate"]
     batches = max(8, round(rate * RESNET_SECONDS / RESNET_BATCH))
@@ -86,12 +72,12 @@ def _measure_resnet(case: Case, backend: str, rounds: int) -> Measure:
 
 
 def measure_digits(folder: Path, rounds: int) -> list[Measure]:
-    case = Case(folder, Benchmark(name="digits"))
+    case = BareCase(folder, Benchmark(name="digits"), [1, 8, 8])
     return [_measure_digits(case, backend, rounds) for backend in BACKENDS]
 
 
-def _measure_digits(case: Case, backend: str, rounds: int) -> Measure:
-    engine = case.engine(backend, DIGITS_BATCH)
+def _measure_digits(case: BareCase, backend: str, rounds: int) -> Measure:
+    engine = case.engine(backend, batch_size=DIGITS_BATCH)
     settings = {"batch": DIGITS_BATCH, "streams": 2, "threads": 1, "batches": DIGITS_SAMPLES // DIGITS_BATCH}
     run_settings = {"batch_size": DIGITS_BATCH, "streams": 2, "threads": 1}
     measures = {
@@ -107,12 +93,12 @@ def _measure_digits(case: Case, backend: str, rounds: int) -> Measure:
 
 
 def measure_latency(folder: Path, rounds: int) -> list[Measure]:
-    case = Case(folder, Benchmark(name="digits"))
+    case = BareCase(folder, Benchmark(name="digits"), [1, 8, 8])
     return [_measure_latency(case, backend, rounds) for backend in BACKENDS]
 
 
-def _measure_latency(case: Case, backend: str, rounds: int) -> Measure:
-    engine = case.engine(backend, 1)
+def _measure_latency(case: BareCase, backend: str, rounds: int) -> Measure:
+    engine = case.engine(backend, batch_size=1)
 
     def harness() -> float:
         log = run(
@@ -142,4 +128,4 @@ PARTS = {"resnet": measure_resnet, "digits": measure_digits, "latency": measure_
 
 
 if __name__ == "__main__":
-    sys.exit(run_parts("harness", PARTS, __doc__))
+    sys.exit(run_parts("harness", __doc__ or "", PARTS))

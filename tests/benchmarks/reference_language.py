@@ -24,12 +24,11 @@ from typing import Any
 
 import numpy as np
 
-from harness.benchmarks import load_rehearsal
 from harness.benchmarks.accuracy import read_accuracy_log
 from harness.benchmarks.language.published import BENCHMARKS
 from harness.benchmarks.language.rehearsing import GENERATED
 from harness.run.tokens import PROMPTS
-from tests.benchmarks.comparing import run_script, write_data, write_log
+from tests.benchmarks.comparing import rehearse, run_script, write_log
 
 COUNT = 40
 TOLERANCE = 1e-6  # of sums in another order
@@ -87,8 +86,8 @@ def compare(name: str, asked: argparse.Namespace, folder: Path) -> int:
     code = BENCHMARKS[name]
     if name == "gpt_oss_120b":  # it repeats its questions
         code.published = replace(code.published, samples=COUNT)
-    data, models, dataset, counter = write_data(load_rehearsal(name), folder, count=COUNT)
-    code.build_dataset(data, {}, dataset, counter)
+    rehearse(folder, name, count=COUNT)
+    data, models, dataset = (folder / part for part in ("data", "models", "dataset"))
     prompts = [prompt.tolist() for prompt in code.load_samples(dataset)[PROMPTS]]
     decoder = GENERATED[name].open_network(next(models.iterdir()))
     right = [decoder.answer(prompt) for prompt in prompts]

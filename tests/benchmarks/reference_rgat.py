@@ -22,7 +22,7 @@ import torch
 
 from harness.benchmarks.accuracy import read_accuracy_log, write_top1
 from harness.benchmarks.mapped_arrays import NPY
-from harness.benchmarks.rgat import build_dataset, load_samples
+from harness.benchmarks.rgat import load_samples
 from harness.benchmarks.rgat.blocks import (
     CLASSES,
     FEATURES,
@@ -37,8 +37,8 @@ from harness.benchmarks.rgat.blocks import (
 )
 from harness.benchmarks.rgat.igbh import FEATURES_FILE, LABELS_FILE, PROCESSED
 from harness.benchmarks.rgat.network import STATE, RelationalGraphAttention, read_checkpoint
-from harness.benchmarks.rgat.rehearsal import CHECKPOINT, write_rehearsal
-from tests.benchmarks.comparing import run_script, write_data, write_log
+from harness.benchmarks.rgat.rehearsal import CHECKPOINT
+from tests.benchmarks.comparing import rehearse, run_script, write_log
 
 COUNT = 96
 SIZE = "tiny"  # the reference reads npy files of its smaller sets; the full one's are bare values
@@ -60,8 +60,8 @@ def main(checkout: Path) -> int:
 
 def make(folder: Path) -> Path:
     """Write data/ and models/ of a rehearsal, also in the reference's format, and the prepared data."""
-    data, _, dataset, counter = write_data(write_rehearsal, folder, count=COUNT, seed=1)
-    build_dataset(data, {}, dataset, counter)
+    rehearse(folder, "rgat", count=COUNT, seed=1)
+    data = folder / "data"
     (data / SIZE).mkdir()
     (data / PROCESSED).rename(data / SIZE / "processed")
     for name, width in [*((f"{kind}/{FEATURES_FILE}", FEATURES) for kind in KINDS), (LABELS_FILE, 0)]:
@@ -69,7 +69,7 @@ def make(folder: Path) -> Path:
         if not path.read_bytes().startswith(NPY):
             values = np.fromfile(path, np.float32)
             np.save(path, values.reshape(-1, width) if width else values)
-    return dataset
+    return folder / "dataset"
 
 
 def open_graph(data: Path) -> tuple[Any, Any, Any]:

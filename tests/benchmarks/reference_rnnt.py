@@ -24,7 +24,7 @@ from harness.benchmarks import rnnt
 from harness.benchmarks.accuracy import read_accuracy_log
 from harness.benchmarks.rnnt import transcribing
 from harness.benchmarks.rnnt.network import read_weights, write_parts
-from harness.benchmarks.rnnt.rehearsal import _SIZES, load_parts, make_weights, transcribe
+from harness.benchmarks.rnnt.rehearsal import _SIZES, balance_letters, draw_weights, load_parts, transcribe
 from harness.benchmarks.rnnt.transcribing import BLANK, LETTERS
 from harness.benchmarks.sources import REHEARSAL
 from harness.benchmarks.speech import RATE, draw_sound, weigh_mels
@@ -91,7 +91,8 @@ def compare_features(torch: Any, waveforms: list[np.ndarray]) -> tuple[Any, list
 def compare_transcripts(torch: Any, folder: Path, waveforms: list[np.ndarray], received: list[Any]) -> tuple[int, int]:
     """Run the reference's network, narrower and with a rehearsal's weights, saved like its checkpoint. Return the
     number of equal transcripts and of letters."""
-    weights = make_weights(np.random.default_rng(1), "small", waveforms[:4], folder)
+    weights = draw_weights(np.random.default_rng(1), *_SIZES["small"])
+    balance_letters(weights, waveforms[:4], folder)
     width, predicted, joint = _SIZES["small"]
     settings = {**_SETTINGS, "encoder_n_hidden": width, "pred_n_hidden": predicted, "joint_n_hidden": joint}
     network = importlib.import_module("model_separable_rnnt").RNNT(settings, len(LETTERS) + 1, feature_config=_FEATURES)

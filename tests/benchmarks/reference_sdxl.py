@@ -19,11 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from harness.benchmarks import load_benchmark, stable_diffusion_xl
+from harness.benchmarks import stable_diffusion_xl
 from harness.benchmarks.stable_diffusion_xl import clip_tokens
-from harness.benchmarks.stable_diffusion_xl.rehearsal import MODEL, write_rehearsal
-from harness.contract import Benchmark
-from tests.benchmarks.comparing import paint_samples, report, write_data
+from harness.benchmarks.stable_diffusion_xl.rehearsal import MODEL
+from tests.benchmarks.comparing import paint_samples, rehearse, report
 
 COUNT = 12
 NAME = "stable_diffusion_xl"
@@ -53,9 +52,8 @@ def compare(folder: Path, reference: Path) -> Iterator[bool]:
     """Print what was compared. Yield whether it is equal."""
     import torch
 
-    data, models, dataset, counter = write_data(write_rehearsal, folder, count=COUNT)
-    benchmark = load_benchmark(Benchmark(name=NAME))
-    benchmark.build_dataset(data, {}, dataset, counter)
+    benchmark = rehearse(folder, NAME, count=COUNT)
+    data, models, dataset = (folder / part for part in ("data", "models", "dataset"))
     samples, shared = benchmark.load_samples(dataset), benchmark.load_shared(dataset)
     theirs = load_reference(models / MODEL)
     coco = make_coco()
@@ -70,7 +68,7 @@ def compare(folder: Path, reference: Path) -> Iterator[bool]:
     yield report("latents", np.array_equal(shared["latents"], latents.numpy()))
     published = stable_diffusion_xl.read_captions(reference / "coco2014/captions/captions_source.tsv")
     for part, tokenizer in (("tokenizer", theirs.pipe.tokenizer), ("tokenizer_2", theirs.pipe.tokenizer_2)):
-        ours = clip_tokens.read_tokenizer(data / part, "").encode(published)
+        ours = clip_tokens.encode_captions(clip_tokens.read_tokenizer(data / part, ""), published)
         wanted = np.concatenate([coco.preprocess(text, tokenizer).input_ids.numpy() for text in published])
         yield report(f"{part} of {len(published)} published captions", np.array_equal(ours, wanted))
     asked = [{"input_tokens": one, "input_tokens_2": two, "latents": latents} for one, two in zip(*tokens, strict=True)]

@@ -19,8 +19,8 @@ import numpy as np
 
 from harness.benchmarks import whisper
 from harness.benchmarks.accuracy import read_accuracy_log
-from harness.benchmarks.whisper.rehearsal import write_rehearsal
-from tests.benchmarks.comparing import run_script, write_data, write_log
+from harness.contract import Counter
+from tests.benchmarks.comparing import rehearse, run_script, write_log
 
 COUNT = 12
 _TEXT = (
@@ -39,13 +39,14 @@ def main(checkout: Path, python: Path) -> int:
 
 def compare(script: list[Path], folder: Path) -> int:
     """Return the number of figures that differ."""
-    data, _, dataset, counter = write_data(write_rehearsal, folder, count=COUNT)
+    rehearse(folder, "whisper", count=COUNT)
+    data, dataset = folder / "data", folder / "dataset"
     wrong = 0
     for kind, said, answers in draw_answers(data):
         speak(data, said)
         for file in dataset.iterdir():
             file.unlink()
-        whisper.BENCHMARK.build_dataset(data, {}, dataset, counter)
+        whisper.BENCHMARK.build_dataset(data, {}, dataset, Counter(folder / "counter"))
         log = write_log(folder, map(whisper.write_text, answers))
         whisper.BENCHMARK.score(read_accuracy_log(log), dataset, folder)
         options = ["--log_dir", folder, "--dataset_dir", data, "--manifest", data / whisper.MANIFEST]

@@ -83,12 +83,12 @@ def arguments(description: str) -> argparse.Namespace:
     return parser.parse_args()
 
 
-def run_parts(name: str, parts: Mapping[str, Callable[[Path, int], list[Measure]]], description: str | None) -> int:
-    """Measure the parts that --only selects, in one temporary folder, and report them."""
-    options = arguments(description or "")
+def run_parts(name: str, description: str, parts: Mapping[str, Callable[[Path, int], list[Measure]]]) -> int:
+    """Run a benchmark's parts in a temporary folder and print the report. Return 0 if every limit is met, else 1."""
+    options = arguments(description)
     with tempfile.TemporaryDirectory() as folder:
         chosen = [part for part_name, part in parts.items() if options.only in part_name]
-        measures = [found for part in chosen for found in part(Path(folder), options.rounds)]
+        measures = [measure for part in chosen for measure in part(Path(folder), options.rounds)]
     return report(name, measures, as_json=options.json)
 
 

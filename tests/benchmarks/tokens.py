@@ -13,6 +13,7 @@ from __future__ import annotations
 import importlib.util
 import statistics
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,8 @@ def measure_vllm(folder: Path, rounds: int) -> list[Measure]:
     return [offline]  # a run reports its own process, and vLLM computes in another
 
 
-PARTS = {"openvino-genai": measure_openvino, "vllm": measure_vllm}
+PARTS: dict[str, Callable[[Path, int], list[Measure]]] = {"openvino-genai": measure_openvino, "vllm": measure_vllm}
+
 
 if __name__ == "__main__":
-    sys.exit(run_parts("tokens", PARTS, __doc__))
+    sys.exit(run_parts("tokens", __doc__ or "", PARTS))

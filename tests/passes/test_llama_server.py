@@ -16,7 +16,7 @@ from reconciler.resource.records import SERVICE_LOG
 from tests.passes.gguf_file import write_gguf, write_tokenizer
 from tests.passes.llama import WORDS, continue_greedily, draw_weights
 from tests.passes.repository import Repository
-from tests.passes.tiny_llama import make_asking, unhappy
+from tests.passes.tiny_llama import describe_served, make_asking, unhappy
 from tests.shared import need
 
 need("mlperf_loadgen", "aiohttp", "tokenizers")
@@ -29,16 +29,7 @@ pytestmark = [
 ]
 PROMPTS, END, LEAST, MOST = 16, 7, 3, 12
 SERVER = ["{python}", "-P", "-m", "harness.run.llama_server", "{model}", "{port}"]
-SPEC = f"""\
-    served:
-      as: llama3.1-8b
-      code: benchmarks/answers.py
-      model: {{path: checkpoint, retraining: "No", starting_weights_filename: none, weight_transformations: none}}
-      engine: {{backend: openai, precision: fp32}}
-      measurements: {{input_data_types: int32}}
-      min_duration: 0
-      performance_sample_count: {PROMPTS}
-      accuracy_sample_count: {PROMPTS}
+SPEC = f"""{describe_served("served", "openai", PROMPTS)}\
       run:
         options: {{min_new_tokens: 1, max_new_tokens: {MOST}}}
       harness:

@@ -26,7 +26,7 @@ from harness.contract import read_progress
 from reconciler.resource.records import SERVICE_LOG
 from tests.passes.llama import WORDS, continue_greedily, draw_weights, write_checkpoint
 from tests.passes.repository import Repository
-from tests.passes.tiny_llama import make_asking, unhappy
+from tests.passes.tiny_llama import describe_served, make_asking, unhappy
 from tests.processes import find_free_ports
 from tests.shared import need
 
@@ -50,16 +50,7 @@ def serve(model: str, port: str, *more: str) -> list[str]:
     return [*words, "--enforce-eager", "--no-enable-prefix-caching", *more]
 
 
-SPEC = f"""\
-    served:
-      as: llama3.1-8b
-      code: benchmarks/answers.py
-      model: {{path: checkpoint, retraining: "No", starting_weights_filename: none, weight_transformations: none}}
-      engine: {{backend: openai, precision: fp32}}
-      measurements: {{input_data_types: int32}}
-      min_duration: 0
-      performance_sample_count: {PROMPTS}
-      accuracy_sample_count: {PROMPTS}
+SPEC = f"""{describe_served("served", "openai", PROMPTS)}\
       run: {{options: {{min_new_tokens: {LEAST}, max_new_tokens: {MOST}, model: tiny}}}}
       harness:
         service:
@@ -67,27 +58,10 @@ SPEC = f"""\
             [sh, -c, 'echo $$ > "$0"; exec "$@"', PID, {", ".join(map(json.dumps, serve("{model}", "{port}")))}]
           env: {json.dumps(ENVIRONMENT)}
           ready: {{url: "{{service_url}}/health", timeout: 20 min}}
-    inside:
-      as: llama3.1-8b
-      code: benchmarks/answers.py
-      model: {{path: checkpoint, retraining: "No", starting_weights_filename: none, weight_transformations: none}}
-      engine: {{backend: vllm, precision: fp32}}
-      measurements: {{input_data_types: int32}}
-      min_duration: 0
-      performance_sample_count: {PROMPTS}
-      accuracy_sample_count: {PROMPTS}
+{describe_served("inside", "vllm", PROMPTS)}\
       run: {{options: {{min_new_tokens: {LEAST}, max_new_tokens: {MOST}, graphs: false}}}}
 """
-BENT = f"""\
-    bent:
-      as: llama3.1-8b
-      code: benchmarks/answers.py
-      model: {{path: checkpoint, retraining: "No", starting_weights_filename: none, weight_transformations: none}}
-      engine: {{backend: openai, precision: fp32}}
-      measurements: {{input_data_types: int32}}
-      min_duration: 0
-      performance_sample_count: {PROMPTS}
-      accuracy_sample_count: {PROMPTS}
+BENT = f"""{describe_served("bent", "openai", PROMPTS)}\
       run:
         options: {{url: "URL", model: tiny, api_key_env: SERVER_KEY, idle_timeout_s: 5,
           min_new_tokens: {LEAST}, max_new_tokens: {MOST}}}

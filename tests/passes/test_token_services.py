@@ -10,6 +10,7 @@ import pytest
 from reconciler.execute.outcome import Outcome, Status
 from reconciler.resource.records import SERVICE_LOG, Ended
 from tests.passes.repository import Repository, make_repository
+from tests.passes.tiny_llama import describe_served
 from tests.shared import make_once, need
 from tests.unit.harness import openai_server
 
@@ -49,16 +50,7 @@ def score(log, dataset, output):
     return {"right": right}
 '''
 
-SPEC = f"""\
-    prompts:
-      as: llama3.1-8b
-      code: benchmarks/prompts.py
-      model: {{path: checkpoint, retraining: "No", starting_weights_filename: none, weight_transformations: none}}
-      engine: {{backend: openai, precision: bf16}}
-      measurements: {{input_data_types: int32}}
-      min_duration: 0
-      performance_sample_count: 40
-      accuracy_sample_count: 40
+SPEC = f"""{describe_served("prompts", "openai", 40, code="prompts", precision="bf16")}\
       run:
         options:
           {{min_new_tokens: 2, max_new_tokens: 4, model: tiny-model, api_key_env: SERVER_KEY, idle_timeout_s: 60}}

@@ -42,6 +42,21 @@ def score(log, dataset, output):
 '''
 
 
+def describe_served(name: str, backend: str, prompts: int, *, code: str = "answers", precision: str = "fp32") -> str:
+    """Return the beginning of a benchmark in a spec, whose ``run`` and ``harness`` may follow."""
+    return f"""\
+    {name}:
+      as: llama3.1-8b
+      code: benchmarks/{code}.py
+      model: {{path: checkpoint, retraining: "No", starting_weights_filename: none, weight_transformations: none}}
+      engine: {{backend: {backend}, precision: {precision}}}
+      measurements: {{input_data_types: int32}}
+      min_duration: 0
+      performance_sample_count: {prompts}
+      accuracy_sample_count: {prompts}
+"""
+
+
 def make_asking(
     root: Path, prompts: Sequence[list[int]], answers: Sequence[list[int]], benchmarks: str, cells: str
 ) -> Repository:

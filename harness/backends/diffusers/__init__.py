@@ -15,7 +15,7 @@ import diffusers
 import numpy as np
 import torch
 
-from harness.backends import LoadPlan
+from harness.backends import LoadPlan, collect_library_facts
 from harness.backends.diffusers import stable_diffusion_xl, wan
 from harness.backends.diffusers.loading import (
     NOT_COMPILED,
@@ -29,7 +29,7 @@ from harness.backends.diffusers.loading import (
 )
 from harness.backends.image_workers import ImageSession, ImageWorker
 from harness.child.digests import hash_files
-from harness.contract import Fact, as_evidence
+from harness.contract import Fact
 from harness.cuda.nvml import collect_device_evidence
 from harness.machine.facts import find_distribution_version
 from harness.machine.numa import pin_thread_near
@@ -40,14 +40,13 @@ KINDS: Mapping[str, PipelineKind] = {"StableDiffusionXLPipeline": stable_diffusi
 
 def facts() -> dict[str, Fact]:
     folder, library = Path(diffusers.__file__).parent, Path(torch.__file__).parent / "lib"
-    found = {
-        "backend.version": str(diffusers.__version__),
-        "backend.digest": hash_files(folder, folder.rglob("*.py")),
+    more = {
         "torch.version": str(torch.__version__),
         "torch.digest": hash_files(library, library.glob("*.so*")),
         "transformers.version": find_distribution_version("transformers"),
     }
-    return as_evidence(found) | (collect_device_evidence() if torch.cuda.is_available() else {})
+    found = collect_library_facts(str(diffusers.__version__), folder, folder.rglob("*.py"), **more)
+    return found | (collect_device_evidence() if torch.cuda.is_available() else {})
 
 
 def load(plan: LoadPlan) -> ImageSession:

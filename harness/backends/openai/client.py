@@ -1,4 +1,4 @@
-"""Sends prompts and reads answers, on one thread; each prompt goes to the replica with the fewest in flight."""
+"""Send prompts and read answers, on one thread; each prompt goes to the replica with the fewest in flight."""
 
 from __future__ import annotations
 
@@ -44,13 +44,6 @@ _FIX = "see the server's log; the next pass starts or queries it again"
 
 
 @dataclass(slots=True)
-class _Replica:
-    url: str
-    wires: Wires
-    outstanding: int = 0
-
-
-@dataclass(slots=True)
 class _Prompts:
     """Prompts in memory, as request bodies ready to be sent. ``head`` and ``tail`` enclose each of them."""
 
@@ -71,8 +64,7 @@ class Client:
         self._whole = plan.samples == MESSAGES  # messages and text answers, without tokens
         self._texts: Texts | None = None
         limits = Limits(plan.sampling.max_new_tokens or _MOST, server.timeout, server.idle, _CONNECT)
-        wires = (Wires(url, server.path, server.headers, limits) for url in server.urls)
-        self._replicas = [_Replica(made.url, made) for made in wires]
+        self._replicas = [Wires(url, server.path, server.headers, limits) for url in server.urls]
         self._prompts = _Prompts()
         self._waiting: deque[tuple[int, int]] = deque()
         self._tasks: dict[int, asyncio.Task[None]] = {}
@@ -156,7 +148,7 @@ class Client:
         while True:
             await asyncio.sleep(every)
             for replica in self._replicas:
-                replica.wires.check(loop.time())
+                replica.check(loop.time())
 
     async def _shut(self) -> None:
         self._watching.cancel()
@@ -164,7 +156,7 @@ class Client:
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
         for replica in self._replicas:
-            replica.wires.close()
+            replica.close()
         await self._session.close()
 
     async def _find_model(self) -> tuple[str, list[str]]:
@@ -175,10 +167,9 @@ class Client:
             if not served and len(listed) == 1:
                 served = listed[0]
             if not served:
+                problem = f"the server has {len(listed)} models, but run.options.model is not set"
                 fix = f"set run.options.model to one of: {', '.join(listed) or 'it serves none'}"
-                raise self._server.explain(
-                    url, f"the server has {len(listed)} models, but run.options.model is not set", fix, "input"
-                )
+                raise self._server.explain(url, problem, fix, "input")
             if served not in listed:
                 problem = f"the server serves {', '.join(listed) or 'nothing'}, not {served}"
                 fix = "start it with that model, or fix run.options.model or url"
@@ -221,7 +212,12 @@ class Client:
         return False
 
     async def _list_models(self, url: str) -> list[str]:
-        text = await self._get(url, "/v1/models")
+        try:
+            status, text = await self._get(url, "/v1/models")
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise self._describe(url, error, _LOOKING) from error
+        if status != 200:
+            raise self._server.refuse_status(url, status, text)
         try:
             return [str(model["id"]) for model in json.loads(text)["data"]]
         except (ValueError, KeyError, TypeError) as error:
@@ -243,21 +239,14 @@ class Client:
     async def _read_page(self, url: str, path: str) -> str:
         """Read a page that only some servers have; "" if it is missing, which is no failure."""
         try:
-            async with self._session.get(url + path, timeout=aiohttp.ClientTimeout(total=_LOOKING)) as response:
-                return await response.text() if response.status == 200 else ""
+            status, text = await self._get(url, path)
         except (aiohttp.ClientError, TimeoutError, OSError):
             return ""
+        return text if status == 200 else ""
 
-    async def _get(self, url: str, path: str) -> str:
-        timeout = aiohttp.ClientTimeout(total=_LOOKING)
-        try:
-            async with self._session.get(url + path, timeout=timeout) as response:
-                text = await response.text()
-                if response.status != 200:
-                    raise self._server.refuse_status(url, response.status, text)
-                return text
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise self._describe(url, error, _LOOKING) from error
+    async def _get(self, url: str, path: str) -> tuple[int, str]:
+        async with self._session.get(url + path, timeout=aiohttp.ClientTimeout(total=_LOOKING)) as response:
+            return response.status, await response.text(errors="replace")
 
     def _admit(self, identity: int, row: int) -> None:
         self._waiting.append((identity, row))
@@ -277,7 +266,7 @@ class Client:
             replica.outstanding += 1
             self._tasks[identity] = asyncio.create_task(self._ask(replica, identity, row))
 
-    async def _ask(self, replica: _Replica, identity: int, row: int) -> None:
+    async def _ask(self, replica: Wires, identity: int, row: int) -> None:
         try:
             answer = await self._exchange(replica, identity, self._prompts.make_body(row))
             stops = self._prompts.stops
@@ -290,10 +279,9 @@ class Client:
         except (aiohttp.ClientError, TimeoutError, OSError, SilentError, UnreachableError) as error:
             self._give_up(identity, self._describe(replica.url, error, self._server.timeout))
         except HarnessError as error:
-            own = error.problem.startswith(replica.url)
-            self._give_up(
-                identity, error if own else self._server.explain(replica.url, error.problem, error.fix or _FIX)
-            )
+            if not error.problem.startswith(replica.url):
+                error = self._server.explain(replica.url, error.problem, error.fix or _FIX)
+            self._give_up(identity, error)
         except Exception as error:  # after any error, the prompt must be answered
             self._give_up(identity, self._server.explain(replica.url, f"{type(error).__name__}: {error}", _FIX))
         else:
@@ -315,9 +303,9 @@ class Client:
             for task in self._tasks.values():
                 asyncio.get_running_loop().call_soon(task.cancel)
 
-    async def _exchange(self, replica: _Replica, identity: int, body: bytes) -> Answer:
+    async def _exchange(self, replica: Wires, identity: int, body: bytes) -> Answer:
         if self._plan.streaming:
-            answer = await replica.wires.ask(body, partial(self._report_first, identity))
+            answer = await replica.ask(body, partial(self._report_first, identity))
         else:
             answer = Answer().add_all([decode_event(await self._post(replica.url, body))])
         if answer.model not in ("", self._model) and not answer.model.startswith(f"{self._model}@"):  # a revision
@@ -352,10 +340,8 @@ class Client:
         messages, return the text with that number."""
         if self._whole:
             if not answer.counted:
-                fix = "use a server that reports `usage` with an answer"
-                raise self._server.explain(
-                    url, "the server does not report the number of tokens of an answer", fix, "input"
-                )
+                problem = "the server does not report the number of tokens of an answer"
+                raise self._server.explain(url, problem, "use a server that reports `usage` with an answer", "input")
             return Spoken(answer.text, answer.counted)
         if self._texts is None:
             if answer.text and not answer.tokens:

@@ -76,15 +76,14 @@ class Server:
         return HarnessError(self.hide(text), kind, fix)
 
     def refuse_status(self, url: str, status: int, said: str) -> HarnessError:
-        """Raise the error for an HTTP status other than 200."""
+        """Describe an HTTP status other than 200."""
         if status in (401, 403):  # the server's text may repeat the key
             fix = "renew the key in the variable set as run.options.api_key_env"
             return self.explain(url, f"the server rejected the API key (HTTP {status})", fix, "input")
         quoted = f": {' '.join(said.split())[:_SAID]}" if said.strip() else ""
         text_only = "see the reason; set run.options.token_ids: false for a server that accepts only text"
         fixes = {
-            400: text_only,
-            422: text_only,
+            **dict.fromkeys(_REFUSED, text_only),
             404: "check run.options.url and model: no such address or model on the server",
             429: "lower run.options.concurrency: the server accepts fewer requests",
         }

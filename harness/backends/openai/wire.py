@@ -113,9 +113,8 @@ class Answer:
     reason: str = ""
     model: str = ""
 
-    def add(self, event: Event) -> bool:
-        """Add an event; return True if it contained tokens. Raises HarnessError if the server answers twice or reports
-        an error."""
+    def add(self, event: Event) -> None:
+        """Add an event. Raises HarnessError if the server answers twice or reports an error."""
         if event.error is not None:
             raise HarnessError(f"the server says: {str(event.error)[:300]}", "backend")
         self.model = self.model or event.model
@@ -123,7 +122,6 @@ class Answer:
             self.counted = event.usage.completion_tokens or 0
             if event.usage.prompt_tokens_details is not None:
                 self.cached = event.usage.prompt_tokens_details.cached_tokens or 0
-        brought = False
         for choice in event.choices:
             more = bool(choice.token_ids or choice.said)
             if choice.index or (self.ended and (more or choice.finish_reason)):
@@ -132,10 +130,8 @@ class Answer:
                 self.tokens += choice.token_ids or ()
                 self.texts.append(choice.said)
                 self.pieces += 1
-                brought = True
             if choice.finish_reason is not None:
                 self.ended, self.reason = True, choice.finish_reason
-        return brought
 
     def add_all(self, events: Iterable[Event]) -> Answer:
         """Add events; most contain only the next token ids."""
@@ -315,7 +311,8 @@ class Stream(asyncio.Protocol):
 
 @dataclass(slots=True)
 class Wires:
-    """The connections to one replica. ``busy``: connections that wait for an answer. If the server closes connections
+    """The connections to one replica. ``busy``: connections that wait for an answer; ``outstanding``: prompts in
+    flight, also over other connections. If the server closes connections
     after an answer without notice, as llama.cpp's does, a new prompt may meet a closed connection; from then on no
     connection is reused."""
 
@@ -323,6 +320,7 @@ class Wires:
     path: str
     headers: dict[str, str]
     limits: Limits
+    outstanding: int = 0
     busy: set[Stream] = field(default_factory=set)
     _idle: list[Stream] = field(default_factory=list)
     _keeps: bool = True

@@ -17,7 +17,7 @@ from torch.utils import _pytree as pytree
 
 from harness.backends import BackendEngine, BuildPlan, Tensor
 from harness.backends.pytorch.fused import build_fused, is_fused
-from harness.backends.pytorch.packages import find_version, list_missing_operators, name_package
+from harness.backends.pytorch.packages import describe_tensor, find_version, list_missing_operators, name_package
 from harness.backends.pytorch.packed import build_packed
 from harness.backends.pytorch.packed_lowering import is_packed
 from harness.catalog import PytorchCudaEngineOptions, PytorchEngineOptions
@@ -46,11 +46,8 @@ def build_engine(name: str, kind: str, plan: BuildPlan) -> BackendEngine:
     samples = _describe_inputs(program, plan, half_inputs=half)
     collated = len({str(size) for size, _, _ in samples if not isinstance(size, int)}) > 1
     if collated and sizes:
-        raise HarnessError(
-            f"{plan.model.name} takes packed batches, which do not support engine.options.batch_sizes",
-            "input",
-            "leave batch_sizes out",
-        )
+        problem = f"{plan.model.name} takes packed batches, which do not support engine.options.batch_sizes"
+        raise HarnessError(problem, "input", "leave batch_sizes out")
     fixed = {size for size, _, _ in samples if isinstance(size, int)}
     plan.refuse_fixed_batch(fixed, "export the program with a dynamic batch axis, or set batch_size to the program's")
     sizes = () if collated else tuple(fixed) or sizes or ((1,) if plan.batch_size == 1 else ())
@@ -67,12 +64,11 @@ def build_engine(name: str, kind: str, plan: BuildPlan) -> BackendEngine:
             except HarnessError:
                 raise
             except Exception as error:  # its exceptions share no base class
-                raise HarnessError(
-                    f"PyTorch {find_version()} cannot compile {plan.model.name}: {str(error)[:2000]}", "backend", _CHECK
-                ) from error
+                problem = f"PyTorch {find_version()} cannot compile {plan.model.name}: {str(error)[:2000]}"
+                raise HarnessError(problem, "backend", _CHECK) from error
             plan.counter.bump(1)
     inputs = [
-        Tensor(name, tuple(n if isinstance(n, int) else -1 for n in shape), str(dtype).removeprefix("torch."))
+        describe_tensor(name, [n if isinstance(n, int) else -1 for n in shape], dtype)
         for name, (_, shape, dtype) in zip(program.graph_signature.user_inputs, samples, strict=True)
     ]
     file = name_package(sizes[-1] if sizes else 0)
@@ -197,8 +193,8 @@ def _describe_outputs(traced: Any, program: Any, size: int) -> tuple[Tensor, ...
         if batch is None or (isinstance(batch, int) and batch != size):
             fix = "export the program with the batch as the first axis of every input and output"
             raise HarnessError(f"output {name} of the program has no batch axis: {list(value.shape)}", "input", fix)
-        shape = tuple(n if isinstance(n, int) else -1 for n in value.shape[1:])
-        found.append(Tensor(name, shape, str(value.dtype).removeprefix("torch.")))
+        shape = [n if isinstance(n, int) else -1 for n in value.shape[1:]]
+        found.append(describe_tensor(name, shape, value.dtype))
     return tuple(found)
 
 

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from harness.backends import BackendEngine, BuildPlan, Tensor
+from harness.backends import BackendEngine, BuildPlan
 from harness.backends.pytorch import fused_operators
-from harness.backends.pytorch.packages import Blob, find_version
+from harness.backends.pytorch.packages import Blob, describe_tensor, list_inputs, save_program
 from harness.backends.pytorch.packed_lowering import open_program
 from harness.catalog import PytorchCudaEngineOptions
 from harness.errors import HarnessError
@@ -35,27 +35,17 @@ def build_fused(name: str, device: str, plan: BuildPlan, program: torch.export.E
     if plan.precision != "fp8":
         fix = "set engine.precision to fp8"
         raise HarnessError(f"engine.precision is {plan.precision}, and the model is in fp8", "input", fix)
-    plan.counter.stage("building", 1)
     half = PytorchCudaEngineOptions(plan.options).half_inputs
-    nodes = {node.name: node.meta["val"] for node in program.graph.nodes if node.op == "placeholder"}
-    inputs = tuple(_describe(name, nodes[name], half=half) for name in program.graph_signature.user_inputs)
-    try:
-        model = FusedModel(program, device)
+    inputs = [
+        describe_tensor(key, value.shape[1:], torch.float16 if half and value.dtype == torch.float32 else value.dtype)
+        for key, value in list_inputs(program).items()
+    ]
+
+    def compute() -> list[torch.Tensor]:
         arrays = [np.zeros((_TRIED, *tensor.shape), tensor.dtype) for tensor in inputs]
-        answers = model.compute([torch.from_numpy(array).to(device) for array in arrays])
-    except Exception as error:  # its exceptions share no base class
-        problem = f"PyTorch {find_version()} cannot compute {plan.model.name}: {str(error)[:2000]}"
-        raise HarnessError(problem, "backend", "check the program with torch.export.load(…).module()") from error
-    (plan.output / FILE).write_bytes(plan.model.read_bytes())
-    plan.counter.bump(1)
-    names = program.graph_signature.user_outputs
-    outputs = [_describe(str(names[number]), answer, half=False) for number, answer in enumerate(answers)]
-    return plan.describe_engine(name, find_version(), FILE, inputs, outputs, fused=True)
+        return FusedModel(program, device).compute([torch.from_numpy(array).to(device) for array in arrays])
 
-
-def _describe(name: str, value: torch.Tensor, *, half: bool) -> Tensor:
-    dtype = torch.float16 if half and value.dtype == torch.float32 else value.dtype
-    return Tensor(name, tuple(value.shape[1:]), str(dtype).removeprefix("torch."))
+    return save_program(name, plan, program, FILE, inputs, compute, fused=True)
 
 
 class FusedModel:

@@ -11,7 +11,7 @@ import ctypes
 import json
 import tempfile
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
 from math import prod
@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from harness.child.digests import hash_files
-from harness.contract import Fact, as_evidence
+from harness.backends import BackendEngine, BuildPlan, Tensor, collect_library_facts
+from harness.contract import Fact
 from harness.errors import HarnessError
 from harness.machine.facts import find_distribution_version
 
@@ -40,7 +40,7 @@ def find_version() -> str:
 def describe_library() -> dict[str, Fact]:
     folder = Path(torch.__file__).parent / "lib"
     used = [folder / name for name in _LIBRARIES if (folder / name).is_file()]
-    return as_evidence({"backend.version": find_version(), "backend.digest": hash_files(folder, used)})
+    return collect_library_facts(find_version(), folder, used)
 
 
 def name_package(size: int) -> str:
@@ -58,6 +58,40 @@ def list_missing_operators(path: Path) -> list[str]:
                 nodes = document.get("nodes", []) if isinstance(document, dict) else []
                 found |= {str(node.get("node", {}).get("target", node.get("name"))) for node in nodes}
     return sorted(found)
+
+
+def list_inputs(program: torch.export.ExportedProgram) -> dict[str, torch.Tensor]:
+    """Map the names of a program's inputs, in their order, to tensors of their shapes and types."""
+    nodes = {node.name: node.meta["val"] for node in program.graph.nodes if node.op == "placeholder"}
+    return {name: nodes[name] for name in program.graph_signature.user_inputs}
+
+
+def describe_tensor(name: str, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+    return Tensor(name, tuple(shape), str(dtype).removeprefix("torch."))
+
+
+def save_program(
+    name: str,
+    plan: BuildPlan,
+    program: torch.export.ExportedProgram,
+    file: str,
+    inputs: Sequence[Tensor],
+    compute: Callable[[], Sequence[torch.Tensor]],
+    **settings: Any,
+) -> BackendEngine:
+    """Build an engine that is the unchanged program, after ``compute`` has computed one batch as a test. Raises
+    HarnessError if that fails."""
+    plan.counter.stage("building", 1)
+    try:
+        answers = compute()
+    except Exception as error:  # its exceptions share no base class
+        problem = f"PyTorch {find_version()} cannot compute {plan.model.name}: {str(error)[:2000]}"
+        raise HarnessError(problem, "backend", "check the program with torch.export.load(…).module()") from error
+    (plan.output / file).write_bytes(plan.model.read_bytes())
+    plan.counter.bump(1)
+    names = program.graph_signature.user_outputs
+    outputs = [describe_tensor(str(names[n]), answer.shape[1:], answer.dtype) for n, answer in enumerate(answers)]
+    return plan.describe_engine(name, find_version(), file, inputs, outputs, **settings)
 
 
 class Answers:
@@ -150,7 +184,6 @@ class CompiledModel:
 
 
 def read_host(address: int, count: int, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
-    """Copy host memory."""
     size = count * np.dtype(dtype).itemsize
     view = np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
     return view.view(dtype).reshape(shape).copy()

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from harness.backends import BackendEngine, BuildPlan, LoadPlan, Outputs, Tensor
-from harness.backends.pytorch.packages import find_version
+from harness.backends import BackendEngine, BuildPlan, LoadPlan, Outputs
+from harness.backends.pytorch.packages import describe_tensor, list_inputs, save_program
 from harness.backends.pytorch.packed_lowering import holds_fp8, lower_program, open_program
 from harness.backends.streams import StreamSession
 from harness.catalog import CudaRunOptions, PytorchRunOptions
@@ -37,31 +37,15 @@ def build_packed(name: str, device: str, plan: BuildPlan, program: torch.export.
     if (plan.precision == "fp8") != holds_fp8(lowered):
         problem = f"engine.precision is {plan.precision}, and the model is {'' if holds_fp8(lowered) else 'not '}in fp8"
         raise HarnessError(problem, "input", "set model.settings.precision and engine.precision to fp8, or neither")
-    plan.counter.stage("building", 1)
-    inputs = _describe(program)
-    try:
+    inputs = [describe_tensor(key, (), value.dtype) for key, value in list_inputs(program).items()]
+
+    def compute() -> list[torch.Tensor]:
         lower_program(lowered, plan.precision, device)
         given = make_memory({tensor.name: tensor.dtype for tensor in inputs}, 2, 32)
         given[BOUNDS][1:] = (16, 32)
-        answers = _compute(lowered, [torch.from_numpy(given[tensor.name]).to(device) for tensor in inputs])
-    except Exception as error:  # its exceptions share no base class
-        problem = f"PyTorch {find_version()} cannot compute {plan.model.name}: {str(error)[:2000]}"
-        raise HarnessError(problem, "backend", "check the program with torch.export.load(…).module()") from error
-    (plan.output / FILE).write_bytes(plan.model.read_bytes())
-    plan.counter.bump(1)
-    names = program.graph_signature.user_outputs
-    outputs = [
-        Tensor(str(names[number]), tuple(answer.shape[1:]), str(answer.dtype).removeprefix("torch."))
-        for number, answer in enumerate(answers)
-    ]
-    return plan.describe_engine(name, find_version(), FILE, inputs, outputs, packed=True)
+        return _compute(lowered, [torch.from_numpy(given[tensor.name]).to(device) for tensor in inputs])
 
-
-def _describe(program: torch.export.ExportedProgram) -> tuple[Tensor, ...]:
-    nodes = {node.name: node.meta["val"] for node in program.graph.nodes if node.op == "placeholder"}
-    return tuple(
-        Tensor(name, (), str(nodes[name].dtype).removeprefix("torch.")) for name in program.graph_signature.user_inputs
-    )
+    return save_program(name, plan, program, FILE, inputs, compute, packed=True)
 
 
 def _compute(module: torch.fx.GraphModule, given: Sequence[torch.Tensor]) -> list[torch.Tensor]:
@@ -96,11 +80,8 @@ class PackedSession(StreamSession):
         longest = self._packing.longest
         self.tokens = PytorchRunOptions(plan.options).tokens or self.batch_size * longest
         if self.tokens < longest:
-            raise HarnessError(
-                f"run.options.tokens {self.tokens} is less than the longest sample",
-                "input",
-                f"set it to {longest} or more",
-            )
+            problem = f"run.options.tokens {self.tokens} is less than the longest sample"
+            raise HarnessError(problem, "input", f"set it to {longest} or more")
         self._memory_of = {tensor.name: tensor.dtype for tensor in engine.inputs}
         self._samples: PackedSamples | None = None
         self.notes: Mapping[str, Any] = {**self.notes, "tokens": self.tokens}

@@ -173,7 +173,6 @@ def quantize_linears(module: torch.fx.GraphModule, most: Mapping[str, float]) ->
 
 
 def _drop_unused(module: torch.fx.GraphModule) -> None:
-    """Drop weights that no operator reads."""
     used = {node.target for node in module.graph.nodes if node.op == "get_attr"}
     for name in [name for name, _ in (*module.named_parameters(), *module.named_buffers()) if name not in used]:
         folder, _, last = name.rpartition(".")

@@ -20,8 +20,8 @@ from harness.backends.tensorrt.normalisation import Rewritten, keep_in_fp32, rew
 from harness.backends.tensorrt.versions import Flavour, Log, empty_log
 from harness.catalog import TensorrtEngineOptions
 from harness.child.digests import hash_file
-from harness.cuda.driver import CudaError, Device, count_devices
-from harness.cuda.faults import explain_cuda_error
+from harness.cuda.driver import Device, count_devices
+from harness.cuda.faults import explain_errors
 from harness.errors import HarnessError
 from harness.machine.facts import count_usable_cores
 from harness.quantization.floats import make_typed_model
@@ -66,9 +66,8 @@ def plan_profiles(
         raise HarnessError(f"input {name} has a fixed batch of {size}, not {batch_size}", "input", FREE_BATCH)
     batches = parse_numbers("profiles", options.profiles) or [batch_size]
     if batches[-1] != batch_size:
-        raise HarnessError(
-            f"the last of profiles {options.profiles} is not batch_size {batch_size}", "input", "make them equal"
-        )
+        problem = f"the last of profiles {options.profiles} is not batch_size {batch_size}"
+        raise HarnessError(problem, "input", "make them equal")
     if len(batches) > 1 and not any(FREE in shape[:1] for shape in inputs.values()):
         problem = f"profiles {options.profiles}: the model has a fixed batch"
         raise HarnessError(problem, "input", "export it with a dynamic batch axis, or remove engine.options.profiles")
@@ -162,10 +161,8 @@ def build_engine(flavour: Flavour, plan: BuildPlan) -> BackendEngine:
 
 def _open_device() -> Device | None:
     """Find the device that an engine is built for; None without a GPU."""
-    try:
+    with explain_errors("GPU 0"):
         return Device(0) if count_devices() else None
-    except CudaError as error:
-        raise explain_cuda_error(error, "GPU 0") from error
 
 
 def _create_builder(flavour: Flavour, log: Log) -> Any:
@@ -197,9 +194,8 @@ def load_plugins(flavour: Flavour, log: Log, options: TensorrtEngineOptions) -> 
         if path in _PLUGINS:  # each GPU loads its own engine, but a library can be loaded only once
             continue
         if flavour.trt.get_plugin_registry().load_library(str(path)) is None:
-            raise HarnessError(
-                f"TensorRT does not load plug-in {path}: {log.last_error}", "backend", "see the child's log"
-            )
+            problem = f"TensorRT does not load plug-in {path}: {log.last_error}"
+            raise HarnessError(problem, "backend", "see the child's log")
         _PLUGINS.add(path)
     return {path.name: hash_file(path) for path in paths}
 
@@ -328,7 +324,6 @@ def _find_dtype(trt: Any, tensor: Any) -> str:
 
 
 def list_tensors(network: Any) -> tuple[list[Any], list[Any]]:
-    """List the inputs and outputs."""
     return (
         [network.get_input(number) for number in range(network.num_inputs)],
         [network.get_output(number) for number in range(network.num_outputs)],

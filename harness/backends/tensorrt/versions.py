@@ -44,13 +44,11 @@ class Flavour:
     def strongly_typed(self) -> bool:
         return self.name != "tensorrt" or self.numbers[0] >= _FIRST_TYPED
 
-    @cached_property
-    def _evidence(self) -> dict[str, Fact]:
-        values = {"backend.version": self.version, "backend.flavour": self.name, "backend.digest": digest_libraries()}
-        return as_evidence(values) | collect_device_evidence()
-
     def facts(self) -> dict[str, Fact]:
-        return dict(self._evidence)
+        used = _list_libraries()
+        digest = hash_files(Path("/"), used) if used else ""
+        values = {"backend.version": self.version, "backend.flavour": self.name, "backend.digest": digest}
+        return as_evidence(values) | collect_device_evidence()
 
     def create_network(self, builder: Any) -> Any:
         flag = self.trt.NetworkDefinitionCreationFlag
@@ -135,12 +133,6 @@ def load_flavour(name: str) -> Flavour:
 def parse_version_numbers(version: str) -> tuple[int, ...]:
     """Parse the leading number of each part: "10.16.1.11" is (10, 16, 1, 11)."""
     return tuple(int(found[0]) for found in (re.match(r"\d+", part) for part in version.split(".")) if found)
-
-
-def digest_libraries() -> str:
-    """Digest TensorRT's libraries in this process by their contents."""
-    used = _list_libraries()
-    return hash_files(Path("/"), used) if used else ""
 
 
 def find_library_version() -> int:

@@ -12,12 +12,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 import numpy as np
 
-from harness.backends import BackendEngine, BuildPlan, LoadPlan, Outputs, match_samples
+from harness.backends import BackendEngine, BuildPlan, LoadPlan, Outputs, find_backend_version, match_samples
 from harness.backends.streams import Staging, StreamSession
 from harness.backends.triton.protocol import (
     Connection,
@@ -32,16 +32,12 @@ from harness.backends.triton.repository import build_served
 from harness.backends.triton.server import TritonServer, find_program, find_server, list_digested
 from harness.catalog import TritonRunOptions
 from harness.child.digests import hash_files
-from harness.contract import BACKENDS, Fact, as_evidence, show_install
+from harness.contract import Fact, as_evidence, show_install
 from harness.errors import HarnessError
-from harness.machine.facts import find_distribution_version
 from harness.run.qsl import Arrays, Rows, count_rows
 
 # A session whose batches a server computes. Each stream is a thread with its own connection. Batches are sent over HTTP
 # or gRPC; everything else over HTTP.
-
-if TYPE_CHECKING:
-    from harness.backends.triton.server import TritonServer
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,21 +136,17 @@ def facts() -> dict[str, Fact]:
     """Facts about the server installed here. A server at an address reports its own version: ``server.version``."""
     program = find_program("")
     digest = hash_files(program.root, list_digested(program)) if program else ""
-    return as_evidence({"backend.version": _find_version(), "backend.digest": digest})
+    return as_evidence({"backend.version": find_backend_version("triton"), "backend.digest": digest})
 
 
 def build(plan: BuildPlan) -> BackendEngine:
     """Build the engine of the backend ``made_by``, in its own folder."""
-    return build_served(plan, _find_version())
+    return build_served(plan, find_backend_version("triton"))
 
 
 def load(plan: LoadPlan) -> TritonSession:
     """Start or reach a server. Raises HarnessError if that fails, or if it serves another model."""
     return TritonSession(plan, plan.require_engine("Triton"))
-
-
-def _find_version() -> str:
-    return find_distribution_version(*BACKENDS["triton"].distributions)
 
 
 _REFUSED = "see the reason and the server's log"

@@ -154,7 +154,6 @@ def post(host: str, port: int, path: str, document: object, timeout: float) -> t
 
 
 def read_problem(document: bytes) -> str:
-    """Read the error message in a server's answer."""
     try:
         found: Any = json.loads(document)
         return str(found["error"])

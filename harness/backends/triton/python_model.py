@@ -40,7 +40,6 @@ class TritonPythonModel:
         self._engine.warm_up()
 
     def execute(self, requests: Sequence[Any]) -> list[Any]:
-        """Return one answer per request."""
         try:
             tensors = self._engine.engine.inputs
             answers = self._engine.compute([[_read(request, tensor) for tensor in tensors] for request in requests])

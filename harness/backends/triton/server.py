@@ -15,7 +15,7 @@ import sysconfig
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -27,6 +27,7 @@ from harness.backends import BackendEngine, LoadPlan
 from harness.backends.triton.protocol import SHARED, SharedInputs, find_differences, get, post, read_problem
 from harness.backends.triton.repository import MODEL, list_policies, read_settings, write_repository
 from harness.catalog import TritonRunOptions
+from harness.child.piped_process import end_process
 from harness.contract import LOG_PARTS, show_install
 from harness.errors import HarnessError, ProblemClass
 from harness.machine.numa import find_ranges
@@ -60,7 +61,7 @@ class TritonServer:
     folder: Path | None = None
     version: str = ""
     regions: str = ""
-    kept: Path | None = field(default=None)
+    kept: Path | None = None
 
     @property
     def name(self) -> str:
@@ -147,7 +148,8 @@ class TritonServer:
         """End a server that this run started, and keep its output with the run's logs."""
         if self.process is None or self.folder is None:
             return
-        end_process(self.process)
+        self.process.terminate()
+        end_process(self.process, _ENDING)
         if self.kept is not None and self.log.is_file():
             with self.kept.open("ab") as out, self.log.open("rb") as stream:
                 shutil.copyfileobj(stream, out)
@@ -318,15 +320,6 @@ def free_ports(count: int) -> list[int]:
         for probe in probes:
             probe.bind(("127.0.0.1", 0))
         return [int(probe.getsockname()[1]) for probe in probes]
-
-
-def end_process(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    try:
-        process.wait(_ENDING)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
 
 
 def remove_regions(prefix: str, shared: Path = SHARED) -> None:

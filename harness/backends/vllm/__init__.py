@@ -27,6 +27,7 @@ from vllm.sampling_params import RequestOutputKind, SamplingParams
 from vllm.usage.usage_lib import UsageContext
 from vllm.v1.engine.async_llm import AsyncLLM
 
+from harness.backends import collect_library_facts, find_backend_version
 from harness.backends.loop_thread import LoopThread
 from harness.backends.vllm.arguments import (
     TransformersCheckpoint,
@@ -35,9 +36,8 @@ from harness.backends.vllm.arguments import (
     find_checkpoint,
     read_speech_prompt,
 )
-from harness.child.digests import hash_files
 from harness.child.piped_process import end_process, start_process
-from harness.contract import BACKENDS, Fact, Scenario, as_evidence
+from harness.contract import Fact, Scenario
 from harness.errors import HarnessError
 from harness.machine.facts import describe_devices, find_distribution_version, list_accelerators
 from harness.run.tokens import SOUNDS, Answer, GenerationPlan, Sampling, Spoken, StopSequence
@@ -134,7 +134,9 @@ class _Listener:
         try:
             problem, found = self.pipe.recv()
         except (EOFError, OSError) as error:
-            raise HarnessError(f"an audio feature process {self._report_end()}", "backend", _SPEECH_FIX) from error
+            code = self._process.wait()
+            ended = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
+            raise HarnessError(f"an audio feature process {ended}", "backend", _SPEECH_FIX) from error
         if problem:
             raise HarnessError(f"vLLM cannot compute audio features: {problem}", "backend", _SPEECH_FIX)
         return found
@@ -142,21 +144,12 @@ class _Listener:
     def end(self) -> None:
         end_process(self._process, 0)
 
-    def _report_end(self) -> str:
-        code = self._process.wait()
-        return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
-
 
 def facts() -> dict[str, Fact]:
     folder = Path(vllm.__file__).parent
-    versions = (find_distribution_version(name) for name in BACKENDS["vllm"].distributions)
-    return as_evidence(
-        {
-            "backend.version": next(filter(None, versions), str(vllm.__version__)),
-            "backend.digest": hash_files(folder, folder.glob("*.so*")),
-            "torch.version": find_distribution_version("torch"),
-        }
-    )
+    version = find_backend_version("vllm") or str(vllm.__version__)
+    more = {"torch.version": find_distribution_version("torch")}
+    return collect_library_facts(version, folder, folder.glob("*.so*"), **more)
 
 
 def load(plan: GenerationPlan) -> VllmEngine:

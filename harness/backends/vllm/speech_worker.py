@@ -68,9 +68,5 @@ def _answer(pipe: Connection, work: Callable[[], Any]) -> None:
     pipe.send_bytes(found)
 
 
-def main(arguments: list[str]) -> None:
-    serve_pipe(arguments, serve)
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    serve_pipe(sys.argv[1:], serve)

@@ -184,7 +184,6 @@ def compute_f1(answer: str, wanted: str) -> float:
 def build_model(
     source: Path | None, settings: Mapping[str, Any], inputs: Mapping[str, Path], output: Path, counter: Counter
 ) -> None:
-    """Build the model. ``settings``: its format, "onnx", or "pt2" for the PyTorch backends."""
     wanted = choose_setting("model", settings, "format", ("onnx", "pt2"))
     if source is None or source.suffix != ".onnx" or wanted == "onnx":
         copy_model(source, settings, inputs, output, counter)

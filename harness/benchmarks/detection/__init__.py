@@ -36,8 +36,6 @@ from harness.benchmarks.sources import (
 from harness.contract import Counter
 from harness.errors import HarnessError
 
-# A dataset of images with annotations in COCO's format, as commonly stored on disk.
-#
 # The annotation file lists the images and so defines the sample order: the official accuracy scripts use a sample's
 # position in that file as its index.
 
@@ -71,11 +69,8 @@ def build_dataset(
     counter: Counter,
 ) -> None:
     """Write samples.npy [count, 3, side, side] in annotation order, annotations.json of those images, and
-    calibration.npy of the available images in the benchmark's official list.
-
-    ``settings``: dtype ("float32" or "float16"), count (number of images from the first; default: all), threads. All
-    files on disk are checked before the first image is prepared.
-    """
+    calibration.npy of the available images in the benchmark's official list. All files on disk are checked before the
+    first image is prepared."""
     source = require_source(source, "the images and their annotations")
     path = source / layout.annotations
     whole = read_annotations(path, layout.again)
@@ -107,8 +102,6 @@ def read_scaled(path: Path, side: int, *, again: str) -> NDArray[np.float32]:
     return scaled
 
 
-# Annotations in COCO's format: read, and rejected if they cannot be real annotations.
-#
 # Irregularities of published data are accepted: crowds, boxes of zero width, boxes that rounding moved over the border.
 
 _PARTS = ("images", "annotations", "categories")
@@ -237,8 +230,6 @@ def _is_size(value: Any) -> bool:
     return type(value) in (int, float) and abs(value) < _MOST
 
 
-# Bytes of a response: a row of seven float32 for each object whose score is high enough.
-#
 # The rows are in the form that tools/accuracy-coco.py and tools/accuracy-openimages.py of mlcommons/inference read: the
 # sample's index, ymin, xmin, ymax, xmax as fractions of the image's height and width, the score, the label.
 
@@ -278,8 +269,6 @@ def _make_rows(index: int | NDArray[np.intp], kept: Rows, side: int) -> Rows:
     rows[:, 5:] = kept[:, 4:]
     return rows
 
-
-# Suppression of boxes that overlap too much with a better one.
 
 Boxes = NDArray[np.float32]
 

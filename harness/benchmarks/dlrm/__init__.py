@@ -102,8 +102,6 @@ def compute_logarithms(dense: np.ndarray) -> np.ndarray:
 
 
 def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
-    """Write the dataset. ``settings``: dtype ("float32" or "float16") of the dense features, count (number of samples,
-    from the first)."""
     source = require_source(source, "day 23 of Criteo 1 TB")
     check_files(source, [FileRule(DAY_FILE, kind="npz file", start=ZIP)], fix=_FIX)
     try:
@@ -161,7 +159,6 @@ class SavedWeights:
 def build_model(
     source: Path | None, settings: Mapping[str, Any], inputs: Mapping[str, Path], output: Path, counter: Counter
 ) -> None:
-    """``settings``: the model's format, as in ``dlrm_v2``."""
     if source is None or source.suffix in (".onnx", ".pt2"):
         copy_model(source, settings, inputs, output, counter)
         return

@@ -16,7 +16,6 @@ from harness.run.qsl import Arrays
 
 
 def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
-    """``settings``: dtype of the dense features ("float32" or "float16"), count (number of samples), threads."""
     source, threads = require_source(source, "day 23 of Criteo 1 TB"), count_threads(settings)
     prepare_day(read_day(source), settings, output, counter, threads=threads, whole=not is_rehearsal(source))
 
@@ -24,7 +23,6 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
 def build_model(
     source: Path | None, settings: Mapping[str, Any], inputs: Mapping[str, Path], output: Path, counter: Counter
 ) -> None:
-    """Build the model. ``settings``: its format, "onnx", or "pt2" for the PyTorch backends."""
     if source is None or not source.is_dir():
         copy_model(source, settings, inputs, output, counter)
         return
@@ -35,7 +33,6 @@ def build_model(
 def lower_program(
     path: Path, settings: Mapping[str, Any], samples: Arrays, counter: Counter, *, compare: int
 ) -> dict[str, Any]:
-    """Lower to fp8 (``lowered``)."""
     from harness.benchmarks.dlrm_v2 import lowered
 
     return lowered.lower_program(path, settings, samples, counter, compare=compare)

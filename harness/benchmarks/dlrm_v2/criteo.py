@@ -213,8 +213,6 @@ def group_pairs(pairs: int) -> NDArray[np.int64]:
     return np.append(bounds[:last], pairs)
 
 
-# Check day 23: labels are 0 or 1, dense features are finite, and each multi-hot value is a row of its table.
-#
 # Parts are checked when they are copied, so that no byte is read twice. Rows that are not copied are not checked.
 
 TABLES = "table_rows.json"
@@ -282,8 +280,6 @@ def answer_pairs(outputs: Outputs, given: Arrays) -> NDArray[np.float32]:
     """Join the network's answer for pairs with their "labels": float32 [pairs, 2]."""
     return np.stack([outputs[0].reshape(-1).astype(np.float32, copy=False), given["labels"]], axis=1)
 
-
-# Accuracy from the log of answers.
 
 _AGAIN = "run accuracy again"
 

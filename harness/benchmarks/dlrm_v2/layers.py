@@ -3,9 +3,9 @@ rounds has the same layers without a cross network."""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
@@ -81,26 +81,20 @@ def name_top(layer: int, layers: int) -> str:
 
 def list_weights(shape: Shape) -> dict[str, tuple[int, ...]]:
     """List every weight with its shape."""
-    return dict(_walk_weights(shape))
-
-
-def _walk_weights(shape: Shape) -> Iterator[tuple[str, tuple[int, ...]]]:
+    found: dict[str, tuple[int, ...]] = {}
     for number, rows in enumerate(shape.rows):
-        yield name_table(number), (rows, shape.width)
-    for layer, (size, out) in enumerate(_pair((DENSE, *shape.bottom))):
-        yield f"{name_bottom(layer)}.weight", (out, size)
-        yield f"{name_bottom(layer)}.bias", (out,)
+        found[name_table(number)] = rows, shape.width
+    for layer, (size, out) in enumerate(pairwise((DENSE, *shape.bottom))):
+        found[f"{name_bottom(layer)}.weight"] = out, size
+        found[f"{name_bottom(layer)}.bias"] = (out,)
     for layer in range(shape.crosses):
-        yield name_cross("V_kernels", layer), (shape.rank, shape.joined)
-        yield name_cross("W_kernels", layer), (shape.joined, shape.rank)
-        yield name_cross("bias", layer), (shape.joined,)
-    for layer, (size, out) in enumerate(_pair((shape.given, *shape.top))):
-        yield f"{name_top(layer, len(shape.top))}.weight", (out, size)
-        yield f"{name_top(layer, len(shape.top))}.bias", (out,)
-
-
-def _pair(sizes: Sequence[int]) -> Iterator[tuple[int, int]]:
-    return itertools.pairwise(sizes)
+        found[name_cross("V_kernels", layer)] = shape.rank, shape.joined
+        found[name_cross("W_kernels", layer)] = shape.joined, shape.rank
+        found[name_cross("bias", layer)] = (shape.joined,)
+    for layer, (size, out) in enumerate(pairwise((shape.given, *shape.top))):
+        found[f"{name_top(layer, len(shape.top))}.weight"] = out, size
+        found[f"{name_top(layer, len(shape.top))}.bias"] = (out,)
+    return found
 
 
 def find_shape(shapes: Mapping[str, tuple[int, ...]], reference: Shape | None = None) -> Shape:

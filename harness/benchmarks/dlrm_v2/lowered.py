@@ -32,7 +32,7 @@ from harness.benchmarks.dlrm_v2.program import DlrmDcn, export_network
 from harness.benchmarks.saved_tensors import name_attribute
 from harness.contract import Counter
 from harness.errors import HarnessError
-from harness.quantization.calibrating import document
+from harness.quantization.calibrating import write_document
 from harness.quantization.comparing import compute_ratio
 from harness.quantization.programs import choose_samples, describe_ranges
 from harness.run.qsl import Arrays
@@ -64,7 +64,10 @@ def lower_program(
         made["comparison"] = {
             "signal_to_noise_db": [round(compute_ratio(np.concatenate(exact)[: len(whole)], whole), 2)]
         }
-    text = document(made) + "- Tables of embeddings: fp8 (E4M3), one scale per table; sums of their rows in float32.\n"
+    text = (
+        write_document(made)
+        + "- Tables of embeddings: fp8 (E4M3), one scale per table; sums of their rows in float32.\n"
+    )
     return {**made, "document": text}
 
 

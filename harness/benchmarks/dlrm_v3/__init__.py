@@ -21,8 +21,6 @@ from harness.contract import Counter
 from harness.errors import HarnessError
 from harness.run.qsl import Arrays
 
-# Normalized entropy, accuracy and AUC of each request, in the official script's output format.
-#
 # The formulas are torchrec's: entropy divided by that of always predicting the mean label, and the mean area under the
 # curve over the requests that have one.
 
@@ -107,8 +105,6 @@ def compute_area(predictions: np.ndarray, labels: np.ndarray) -> float | None:
     return float(np.float32((ranked * below).sum()) / np.float32(liked * (len(labels) - liked)))
 
 
-# Inputs and answer of a request, and the order of requests.
-#
 # Items and users are looked up here, in the checkpoint's tables on disk; the reference keeps them in the host's memory,
 # too. A history is padded to the longest one of the dataset, so that requests share batches.
 

@@ -7,7 +7,7 @@ PyTorch and without importing or calling anything that it names.
 
 from __future__ import annotations
 
-import io
+import mmap
 import pickle
 import struct
 import zipfile
@@ -132,9 +132,15 @@ def _map(path: Path, part: TablePart, dtype: np.dtype[Any], name: str) -> np.nda
     """Map the values that torch.save wrote there, the uncompressed member data/0 of a zip."""
     with path.open("rb") as stream:
         try:
-            with zipfile.ZipFile(_FilePart(stream, part.start, part.length)) as archive:
+            # A zip may begin anywhere in a file, so only what follows it is hidden.
+            with (
+                mmap.mmap(stream.fileno(), part.start + part.length, access=mmap.ACCESS_READ) as mapped,
+                zipfile.ZipFile(mapped) as archive,  # type: ignore[call-overload]  # a stub that is too narrow
+            ):
                 (member,) = (item for item in archive.infolist() if item.filename.endswith("/data/0"))
-            start = find_stored(stream, part.start + member.header_offset)
+            if member.header_offset < part.start:
+                raise ValueError("its zip begins before it")
+            start = find_stored(stream, member.header_offset)
         except (OSError, ValueError, struct.error, NotImplementedError, zipfile.BadZipFile) as error:
             raise HarnessError(f"{path} is damaged where {name} should be: {error}", "input", FIX) from error
     if start + member.file_size > part.start + part.length:
@@ -143,32 +149,6 @@ def _map(path: Path, part: TablePart, dtype: np.dtype[Any], name: str) -> np.nda
         problem = f"{path} contains {member.file_size:,} bytes of a part of {name}, not {list(part.size)} {dtype.name}"
         raise HarnessError(problem, "input", FIX)
     return np.memmap(path, dtype, "r", start, part.size).view(np.ndarray)
-
-
-class _FilePart(io.RawIOBase):
-    """Part of a file as a file object, valid while the underlying file is open."""
-
-    def __init__(self, stream: io.BufferedReader, start: int, length: int) -> None:
-        self._stream, self._start, self._length, self._at = stream, start, length, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._length}[whence]
-        if self._at < 0:
-            raise ValueError("invalid back-reference")
-        return self._at
-
-    def readinto(self, buffer: Any) -> int:
-        self._stream.seek(self._start + self._at)
-        found = self._stream.read(max(0, min(len(buffer), self._length - self._at)))
-        buffer[: len(found)] = found
-        self._at += len(found)
-        return len(found)
 
 
 class _Named:

@@ -152,8 +152,7 @@ class Layers:
         self._cosine, self._sine = op.cos(angles), op.sin(angles)
 
     def draw(self, outputs: int, inputs: int) -> np.ndarray:
-        drawn: np.ndarray = self._rng.standard_normal((outputs, inputs)).astype(np.float32) / np.float32(inputs**0.5)
-        return drawn
+        return self._rng.standard_normal((outputs, inputs)).astype(np.float32) / np.float32(inputs**0.5)
 
     def normalize(self, rows: Any) -> Any:
         mean = op.reduce_mean(op.multiply(rows, rows), make_ints(-1), keep_dims=True)

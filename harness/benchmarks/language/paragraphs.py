@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
 
-import numpy as np
 from tokenizers import Tokenizer
 from tokenizers.decoders import ByteLevel as JoinBytes
 from tokenizers.models import BPE
@@ -21,27 +19,13 @@ _END = "<end>"
 _PROSE = 0.85  # minimum share of letters and spaces in a paragraph that is neither code nor grammar
 
 
-class Passages(NamedTuple):
-    """Paragraphs for training, and those set apart."""
-
-    learned: list[str]
-    held_out: list[str]
-
-
-def read_passages(*, seed: int, held_out: int, shortest: int) -> Passages:
-    """Read each paragraph of prose once, as one line. The seed chooses ``held_out`` of those with at least ``shortest``
-    characters."""
+def read_paragraphs() -> list[str]:
+    """Read each paragraph of prose once, as one line."""
     from pydoc_data.topics import topics
 
     joined = "\n\n".join(topics[name] for name in sorted(topics))
     blocks = (" ".join(block.split()) for block in re.split(r"\n\s*\n", joined))
-    paragraphs = list(dict.fromkeys(block for block in blocks if is_prose(block)))
-    long = [number for number, text in enumerate(paragraphs) if len(text) >= shortest]
-    drawn = set(np.random.default_rng(seed).permutation(long)[:held_out].tolist())
-    return Passages(
-        [text for number, text in enumerate(paragraphs) if number not in drawn],
-        [text for number, text in enumerate(paragraphs) if number in drawn],
-    )
+    return list(dict.fromkeys(block for block in blocks if is_prose(block)))
 
 
 def is_prose(text: str) -> bool:

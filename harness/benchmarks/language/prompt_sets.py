@@ -22,8 +22,6 @@ from harness.errors import HarnessError
 from harness.run.qsl import Arrays, Consecutive, Ragged
 from harness.run.tokens import PROMPTS, STOP_SEQUENCE
 
-# Convert token ids to text and text to sentences, as the language benchmarks' official scripts do.
-#
 # The dataset's folder contains the required files: the checkpoint's ``tokenizer.json`` and ``tokenizer_config.json``,
 # and the four tables that NLTK needs to find the ends of English sentences (``punkt_tab``).
 
@@ -76,8 +74,7 @@ def load_decoder(dataset: Path, *, cleans: bool, marks: bool = False) -> Callabl
     facts: dict[str, Any] = json.loads((dataset / TOKENIZER_FACTS).read_text(encoding="utf-8"))
 
     def decode(tokens: Sequence[int]) -> str:
-        text: str = tokenizer.decode(list(tokens), skip_special_tokens=not marks)
-        return text
+        return tokenizer.decode(list(tokens), skip_special_tokens=not marks)
 
     if not facts.get("clean_up_tokenization_spaces", cleans):
         return decode

@@ -21,7 +21,7 @@ import openvino_genai as genai
 from tokenizers import Tokenizer
 
 from harness.benchmarks.language.decoder_graph import DecoderGraph, DecoderShape, Layers
-from harness.benchmarks.language.paragraphs import END, learn_tokenizer, read_passages
+from harness.benchmarks.language.paragraphs import END, learn_tokenizer, read_paragraphs
 from harness.benchmarks.language.prompt_sets import SENTENCES, TOKENIZER, TOKENIZER_FACTS, PromptSet, draw_lengths
 from harness.benchmarks.language.scoring import DEEPSEEK_JUDGES, GPT_OSS_JUDGES, AnswerJudge, choose_judge, find_number
 from harness.benchmarks.language.tables import write_frame
@@ -30,6 +30,10 @@ from harness.contract import Counter
 _WORDS = 1024
 
 Row = dict[str, Any]
+
+
+def _refer(row: Row, answer: str, *, column: str = "output") -> None:
+    row[column] = answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,10 +46,10 @@ class GeneratedPrompts:
     shape: DecoderShape
     mean: int
     longest: int
-    least: int
-    most: int
     finish: Callable[[str, list[int], int], Row]
-    refer: Callable[[Row, str], bool | None]
+    refer: Callable[[Row, str], bool | None] = _refer
+    least: int = 8
+    most: int = 24
     liked: tuple[str, ...] = ()
     beams: int = 1
 
@@ -68,16 +72,31 @@ def write_rehearsal(
     a compliance test. LoadGen and TEST07 then request the published number of answers, so the few questions are
     repeated."""
     published, *others = sets
-    rows = write_prompts_and_network(
-        GENERATED[name],
-        published,
-        data,
-        models,
-        count=2 * count if others else count,
-        seed=seed,
-        size=size,
-        counter=counter,
-    )
+    made, rng = GENERATED[name], np.random.default_rng(seed)
+    passages = read_paragraphs()
+    tokenizer = learn_tokenizer(passages, _WORDS)
+    model = models / PurePath(published.checkpoints[0]).name
+    model.mkdir(parents=True)
+    liked = tuple(sorted({tokenizer.encode(text).ids[0] for text in made.liked}))
+    shape = replace(made.shape, vocabulary=tokenizer.get_vocab_size(), liked=liked)
+    if size == "full":
+        shape = replace(shape, width=1024, heads=16, groups=8, layers=16, inner=4096)
+    write_decoder(shape, model, rng, end=END)
+    _write_texts(data, model, tokenizer, passages)
+    total = 2 * count if others else count
+    lengths = draw_lengths(rng, total, made.mean, made.longest)
+    stream = tokenizer.encode(" ".join(passages)).ids
+    decoder = made.open_network(model)
+    rows: list[Row] = []
+    counter.stage("building", total)
+    while len(rows) < total:
+        start = int(rng.integers(0, len(stream) - lengths[len(rows)]))
+        tokens = stream[start : start + lengths[len(rows)]]
+        row = made.finish(tokenizer.decode(tokens), tokens, len(rows))
+        answer = decoder.answer(published.encode(tokenizer, row) if published.encode else tokens)
+        if made.refer(row, tokenizer.decode(answer, skip_special_tokens=True)) is not False:
+            rows.append(row)
+            counter.bump(1)
     if not others:
         _write_rows(data, published, rows)
         return
@@ -97,29 +116,8 @@ def _write_rows(data: Path, published: PromptSet, rows: Sequence[Row]) -> None:
         write_frame(path, {name: [row[name] for row in rows] for name in rows[0]})
 
 
-def write_prompts_and_network(
-    made: GeneratedPrompts,
-    published: PromptSet,
-    data: Path,
-    models: Path,
-    *,
-    count: int,
-    seed: int,
-    size: str,
-    counter: Counter,
-) -> list[Row]:
-    """Write the network with its tokenizer, and the tables of sentences. Returns the rows."""
-    rng = np.random.default_rng(seed)
-    passages = read_passages(seed=seed, held_out=0, shortest=0).learned
-    tokenizer = learn_tokenizer(passages, _WORDS)
-    model = models / PurePath(published.checkpoints[0]).name
-    model.mkdir(parents=True)
-    liked = tuple(sorted({tokenizer.encode(text).ids[0] for text in made.liked}))
-    shape = replace(made.shape, vocabulary=tokenizer.get_vocab_size(), liked=liked)
-    if size == "full":
-        shape = replace(shape, width=1024, heads=16, groups=8, layers=16, inner=4096)
-    write_decoder(shape, model, rng, end=END)
-    # This lets transformers read it, too.
+def _write_texts(data: Path, model: Path, tokenizer: Tokenizer, passages: Sequence[str]) -> None:
+    """Write the tokenizer to both folders, so that transformers reads it too, and the tables of sentences."""
     facts = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
     facts["eos_token"] = tokenizer.id_to_token(END)
     for folder in (data, model):
@@ -128,34 +126,6 @@ def write_prompts_and_network(
     (data / "nltk_data" / SENTENCES).mkdir(parents=True)
     for table, text in learn_sentences(passages).items():
         (data / "nltk_data" / SENTENCES / table).write_text(text, encoding="utf-8")
-    lengths = draw_lengths(rng, count, made.mean, made.longest)
-    source = TextSource(passages, tokenizer, rng)
-    decoder = made.open_network(model)
-    rows: list[Row] = []
-    counter.stage("building", count)
-    while len(rows) < count:
-        text, tokens = source.cut(lengths[len(rows)])
-        row = made.finish(text, tokens, len(rows))
-        prompt = published.encode(tokenizer, row) if published.encode else tokens
-        answer = decoder.answer(prompt)
-        if made.refer(row, tokenizer.decode(answer, skip_special_tokens=True)) is not False:
-            rows.append(row)
-            counter.bump(1)
-    return rows
-
-
-class TextSource:
-    """A source of texts with any number of tokens, from the documentation."""
-
-    def __init__(self, passages: Sequence[str], tokenizer: Tokenizer, rng: np.random.Generator) -> None:
-        self._tokenizer, self._rng = tokenizer, rng
-        self._stream: list[int] = tokenizer.encode(" ".join(passages)).ids
-
-    def cut(self, length: int) -> tuple[str, list[int]]:
-        """Cut ``length`` tokens from a random place; return their text too."""
-        start = int(self._rng.integers(0, len(self._stream) - length))
-        tokens = self._stream[start : start + length]
-        return self._tokenizer.decode(tokens), tokens
 
 
 def learn_sentences(passages: Sequence[str]) -> dict[str, str]:
@@ -167,10 +137,6 @@ def learn_sentences(passages: Sequence[str]) -> dict[str, str]:
     lines = {name: [f"{first}\t{second}" for first, second in sorted(found)] for name, found in pairs.items()}
     lines |= {"sent_starters.txt": sorted(learned.sent_starters), "abbrev_types.txt": sorted(learned.abbrev_types)}
     return {name: "".join(f"{line}\n" for line in found) for name, found in lines.items()}
-
-
-def _refer(row: Row, answer: str, *, column: str = "output") -> None:
-    row[column] = answer
 
 
 def _refer_number(row: Row, answer: str) -> None:
@@ -213,10 +179,8 @@ _ARTICLES = GeneratedPrompts(
     shape=DecoderShape(vocabulary=0),
     mean=51,  # a sixteenth of the published 819
     longest=170,
-    least=8,
     most=16,
     finish=_finish_article,
-    refer=_refer,
 )
 GENERATED: Mapping[str, GeneratedPrompts] = {
     "gptj": GeneratedPrompts(
@@ -231,7 +195,6 @@ GENERATED: Mapping[str, GeneratedPrompts] = {
             "input": text,
             "output": "",
         },
-        refer=_refer,
     ),
     "llama3_1_8b": _ARTICLES,
     "llama3_1_8b_edge": _ARTICLES,
@@ -239,16 +202,12 @@ GENERATED: Mapping[str, GeneratedPrompts] = {
         shape=DecoderShape(vocabulary=0, heads=8, groups=2),
         mean=32,
         longest=1024 // 16,
-        least=8,
-        most=24,
         finish=_finish_openorca,
-        refer=_refer,
     ),
     "mixtral_8x7b": GeneratedPrompts(
         shape=DecoderShape(vocabulary=0, layers=4),  # some of this network's answers are numbers
         mean=32,
         longest=1024 // 16,
-        least=8,
         most=16,
         finish=_finish_mixed,
         refer=_refer_number,
@@ -257,8 +216,6 @@ GENERATED: Mapping[str, GeneratedPrompts] = {
         shape=DecoderShape(vocabulary=0, layers=3, heads=8, groups=1),
         mean=9400 // 32,
         longest=20_000 // 32,
-        least=8,
-        most=24,
         finish=_finish_long_text,
         refer=partial(_refer, column="gt_output"),
     ),
@@ -267,8 +224,6 @@ GENERATED: Mapping[str, GeneratedPrompts] = {
         shape=DecoderShape(vocabulary=0, heads=4),
         mean=48,
         longest=3140 // 16,
-        least=8,
-        most=24,
         finish=_finish_templated,
         refer=partial(_refer_letter, judges=DEEPSEEK_JUDGES),
         liked=tuple(f" {letter}" for letter in "abcdefghij"),

@@ -189,8 +189,6 @@ def _squeeze(text: str) -> str:
     return re.sub(r"\s+", "", text).lower()
 
 
-# Judge answers to questions with one right answer: a letter, or an integer.
-#
 # The rules, including their oddities, are those of eval_accuracy.py of language/deepseek-r1 and of language/gpt-
 # oss-120b in mlcommons/inference. The two search for letters in different places.
 

@@ -142,8 +142,6 @@ def _write_index(module: str, name: str, facts: Mapping[str, Any]) -> bytes:
     return _write_call("pandas.core.indexes.base", "_new_Index", _write_name(module, name), _dump(dict(facts)))
 
 
-# Pickled pandas frames from other sources, read without pandas and without running any of their code.
-#
 # This reader knows the few names that a frame consists of, replaces each pandas class by a placeholder, and rejects a
 # file with any other name before it has any effect.
 

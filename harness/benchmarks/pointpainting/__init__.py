@@ -1,7 +1,7 @@
 """PointPainting on Waymo: cars, cyclists and people in point clouds painted from five cameras, by mAP.
 
 The first network segments the pictures, ``points`` transfers its classes to the points and puts them into columns, and
-``boxes`` finds objects in the second network's output; ``detecting`` defines the order of these steps.
+``boxes`` finds objects in the second network's output; ``loop`` defines the order of these steps, which a run computes.
 """
 
 from __future__ import annotations
@@ -33,9 +33,6 @@ from harness.contract import Counter
 from harness.errors import HarnessError
 from harness.run.qsl import Arrays
 from harness.run.row_batches import Steps
-
-# Steps of a sample: segment five pictures, paint points, put them into pillars, and find objects. The networks are
-# engines; everything between them is computed here, in the run.
 
 PARTS = (FRONT, SIDE, DETECTION)
 HEIGHTS = {FRONT: 1280, SIDE: 886}

@@ -45,12 +45,11 @@ def find_objects(found: Floats) -> Objects:
         angle = boxes[:, 6]
         boxes[:, 6] = angle - np.floor(angle / _PI + 1) * _PI + (1 - found[kept, 10]) * _PI
         parts.append(Objects(boxes, np.full(len(kept), label), scores[kept].astype(np.float32)))
-    boxes, scores = np.concatenate([part.boxes for part in parts]), np.concatenate([part.scores for part in parts])
-    labels = np.concatenate([part.labels for part in parts])
-    if len(scores) <= MOST:
-        return Objects(boxes, labels, scores)
-    best = np.argsort(-scores, kind="stable")[:MOST]
-    return Objects(boxes[best], labels[best], scores[best])
+    whole = Objects(*map(np.concatenate, zip(*parts, strict=True)))
+    if len(whole.scores) <= MOST:
+        return whole
+    best = np.argsort(-whole.scores, kind="stable")[:MOST]
+    return Objects(whole.boxes[best], whole.labels[best], whole.scores[best])
 
 
 def suppress(boxes: Floats) -> NDArray[np.intp]:
@@ -105,8 +104,6 @@ def outline(boxes: Floats, projection: Floats, shape: NDArray[np.int64]) -> Floa
     return np.concatenate([least, most], axis=1).astype(np.float32)
 
 
-# Overlaps of rotated rectangles.
-
 Doubles = NDArray[np.float64]
 _SQUARE = np.array([[-0.5, -0.5], [0.5, -0.5], [0.5, 0.5], [-0.5, 0.5]])
 _MARGIN = 1e-9  # tolerance within which a corner counts as inside, m
@@ -116,8 +113,7 @@ def find_near(ours: Doubles, theirs: Doubles) -> NDArray[np.bool_]:
     """Mark pairs [n, m] with intersecting circumscribed circles; no other pairs can overlap."""
     reach = [np.hypot(boxes[:, 2], boxes[:, 3]) / 2 for boxes in (ours, theirs)]
     apart = np.hypot(ours[:, None, 0] - theirs[None, :, 0], ours[:, None, 1] - theirs[None, :, 1])
-    near: NDArray[np.bool_] = apart < reach[0][:, None] + reach[1][None, :]
-    return near
+    return apart < reach[0][:, None] + reach[1][None, :]
 
 
 def measure_overlaps(ours: Doubles, theirs: Doubles) -> Doubles:

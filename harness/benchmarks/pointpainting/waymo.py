@@ -6,8 +6,8 @@ MB. The preparation removes points outside the benchmark's range, which is allow
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.benchmarks.images import read_picture_size
+from harness.benchmarks.images import make_jpeg_rule, map_ahead, read_picture_size
 from harness.benchmarks.pointpainting.infos import CAMERAS, FIX, FRONT, LOOKING, SIDE, Frame, read_frames
 from harness.benchmarks.pointpainting.points import FEATURES, MOST_PILLARS, crop_points, group_points
 from harness.benchmarks.sources import (
@@ -36,16 +36,12 @@ FRAMES = 39_987
 STORED = 6  # values of a point on disk: position, intensity, elongation, time
 PICTURES, POINTS, INDEX = "pictures.bin", "points.bin", "index.npz"
 _POINT = STORED * np.dtype(np.float32).itemsize
-_AHEAD = 8  # frames read but not yet written, for each thread
 _SHOWN = 5
 
 
 def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
     """Write pictures.bin, all JPEG files; points.bin, float32 with five values each; index.npz, their offsets and the
-    rest.
-
-    ``settings``: count (number of frames, from the first), threads.
-    """
+    rest."""
     source = require_source(source, "Waymo in KITTI's format (kitti_format)")
     folder = source if (source / INFOS).is_file() else source / "kitti_format"
     frames = read_frames(folder / INFOS)
@@ -54,17 +50,13 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
     _check_listed(folder, frames)
     frames = frames[: choose_count(settings, len(frames))]
     rules = [FileRule(frame.cloud) for frame in frames]
-    rules += [FileRule(name, "JPEG file", b"\xff\xd8\xff", b"\xff\xd9") for frame in frames for name in frame.pictures]
+    rules += [make_jpeg_rule(name) for frame in frames for name in frame.pictures]
     check_files(folder, rules, fix=FIX)
     _check_sizes(folder, frames)
     counter.stage("building", len(frames))
     pictures, points, room = [0], [0], 0
-    with (
-        ThreadPoolExecutor(count_threads(settings)) as pool,
-        (output / PICTURES).open("wb") as shown,
-        (output / POINTS).open("wb") as measured,
-    ):
-        for seen, cloud in _read_all(folder, frames, pool):
+    with (output / PICTURES).open("wb") as shown, (output / POINTS).open("wb") as measured:
+        for seen, cloud in map_ahead(partial(_read_files, folder), frames, count_threads(settings)):
             for picture in seen:
                 shown.write(picture)
                 pictures.append(pictures[-1] + len(picture))
@@ -162,15 +154,7 @@ def _check_sizes(folder: Path, frames: Sequence[Frame]) -> None:
                     raise HarnessError(f"{folder / frame.pictures[camera]} {sizes}", "input", FIX)
 
 
-def _read_all(
-    folder: Path, frames: Sequence[Frame], pool: ThreadPoolExecutor
-) -> Iterator[tuple[list[bytes], NDArray[np.float32]]]:
-    """Read in order. Reading releases the interpreter lock."""
-
-    def read(frame: Frame) -> tuple[list[bytes], NDArray[np.float32]]:
-        cloud = np.fromfile(folder / frame.cloud, np.float32).reshape(-1, STORED)[:, :FEATURES]
-        return [(folder / name).read_bytes() for name in frame.pictures], crop_points(cloud)
-
-    step = pool._max_workers * _AHEAD
-    for first in range(0, len(frames), step):
-        yield from pool.map(read, frames[first : first + step])
+def _read_files(folder: Path, frame: Frame) -> tuple[list[bytes], NDArray[np.float32]]:
+    """Read pictures and points."""
+    cloud = np.fromfile(folder / frame.cloud, np.float32).reshape(-1, STORED)[:, :FEATURES]
+    return [(folder / name).read_bytes() for name in frame.pictures], crop_points(cloud)

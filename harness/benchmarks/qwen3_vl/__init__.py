@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -29,8 +28,6 @@ from harness.errors import HarnessError
 from harness.run.qsl import Consecutive, Ragged
 from harness.run.tokens import MESSAGES
 
-# Shopify's product catalogue in Hugging Face's layout on disk, and in the form used by a run.
-#
 # The folder has ``data/SPLIT-00000-of-00000.parquet``: the names of a split's shards include their number. All shards
 # are checked before the first picture is decoded; then a few rows are in memory, regardless of the total.
 
@@ -44,18 +41,11 @@ _MAGIC = b"PAR1"
 _BATCH = 32  # rows in memory
 
 
-@dataclass(frozen=True, slots=True)
-class Edition:
-    """A published set. ``rows``: the number of rows of each split."""
-
-    title: str
-    rows: Mapping[str, int]
-
-
-EDITIONS = (
-    Edition("Shopify/product-catalogue", {"train": 38_631, "test": 9_658}),
-    Edition("nvidia/Shopify-product-catalogue-8k", {"train": 8_000}),  # the set of the Interactive scenario
-)
+# Published sets: the number of rows of each split.
+EDITIONS = {
+    "Shopify/product-catalogue": {"train": 38_631, "test": 9_658},
+    "nvidia/Shopify-product-catalogue-8k": {"train": 8_000},  # the set of the Interactive scenario
+}
 
 
 def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
@@ -70,8 +60,8 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
     wording = choose_wording(settings)
     shards = find_shards(source / FOLDER if (source / FOLDER).is_dir() else source)
     rows = {split: sum(count_rows(path) for path in paths) for split, paths in shards.items()}
-    if rows not in [edition.rows for edition in EDITIONS] and not (is_rehearsal(source) or settings.get("unpublished")):
-        known = "; ".join(f"{_show(edition.rows)} ({edition.title})" for edition in EDITIONS)
+    if rows not in EDITIONS.values() and not (is_rehearsal(source) or settings.get("unpublished")):
+        known = "; ".join(f"{_show(counts)} ({title})" for title, counts in EDITIONS.items())
         raise HarnessError(f"{source} has {_show(rows)}; the published set has {known}", "input", FIX)
     count = choose_count(settings, sum(rows.values()))
     counter.stage("building", count)
@@ -87,7 +77,7 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
                 ends.append(place)
                 counter.bump(1)
             for name, values in references.items():
-                values.extend(row.values[name] for row in batch)
+                values.extend(row[name] for _, row in batch)
     np.save(output / _ENDS, np.array([0, *ends], np.int64))
     (output / REFERENCES).write_text(json.dumps(references), encoding="utf-8")
 
@@ -135,20 +125,12 @@ def count_rows(path: Path) -> int:
     return rows
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
-    path: Path
-    number: int
-    values: Mapping[str, Any]
-
-
-def _read_rows(path: Path) -> Iterator[_Row]:
-    number = 0
+def _read_rows(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield each row with its place, for messages."""
     with _open_table(path, "is damaged") as file:
-        for batch in file.iter_batches(_BATCH, columns=[*ASKED, *COLUMNS]):
-            for values in batch.to_pylist():
-                yield _Row(path, number, values)
-                number += 1
+        batches = file.iter_batches(_BATCH, columns=[*ASKED, *COLUMNS])
+        for number, row in enumerate(row for batch in batches for row in batch.to_pylist()):
+            yield f"{path}: row {number}", row
 
 
 @contextmanager
@@ -163,18 +145,18 @@ def _open_table(path: Path, problem: str) -> Iterator[Any]:
         raise HarnessError(f"{path} {problem}: {error}", "input", FIX) from error
 
 
-def _ask(wording: Any, row: _Row) -> bytes:
+def _ask(wording: Any, placed_row: tuple[str, Mapping[str, Any]]) -> bytes:
     """Return the JSON of the messages."""
     from harness.benchmarks.qwen3_vl.messages import make_messages
 
-    picture = (row.values["product_image"] or {}).get("bytes")
+    place, row = placed_row
+    picture = (row["product_image"] or {}).get("bytes")
     if not picture:
-        raise HarnessError(f"{row.path}: row {row.number} has no picture", "input", FIX)
+        raise HarnessError(f"{place} has no picture", "input", FIX)
     try:
-        messages = make_messages(wording, {**row.values, "product_image": picture})
+        messages = make_messages(wording, {**row, "product_image": picture})
     except Exception as error:  # Pillow's errors for invalid pictures; pictures that are too large have their own class
-        problem = f"{row.path}: the picture of row {row.number} cannot be decoded: {error}"
-        raise HarnessError(problem, "input", FIX) from error
+        raise HarnessError(f"{place} has a picture that cannot be decoded: {error}", "input", FIX) from error
     return json.dumps(messages, ensure_ascii=False).encode()
 
 
@@ -182,8 +164,6 @@ def _show(rows: Mapping[str, int]) -> str:
     return " and ".join(f"{count:,} rows of {split}" for split, count in rows.items())
 
 
-# The bytes of an answer, and the scores of answers, as in the reference's evaluation.py.
-#
 # The rules only use the category's score. An answer without the requested JSON has no category, no brand, and the wrong
 # condition; the reference chooses the condition at random, with seeds that depend on the machine's processors.
 

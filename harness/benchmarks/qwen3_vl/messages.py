@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -34,10 +35,26 @@ def _read(name: str) -> str:
     return files("harness.benchmarks.qwen3_vl").joinpath(name).read_text(encoding="utf-8")
 
 
-_USER = _read("user.txt")
+def _word_for_endpoints(system: str) -> str:
+    """Correct two words as the endpoints reference does, and describe only the whole schema, not each field."""
+    system = re.sub(r'\n {6}"description": .*', "", system)
+    for theirs, ours in (
+        ("specifc", "specific"),
+        ("followng", "following"),
+        ("Json format for the expected responses from the VLM.", _SCHEMA),
+    ):
+        system = system.replace(theirs, ours)
+    return system
+
+
+_SCHEMA = (
+    r"JSON format for expected VLM responses (matches MLCommons Q3VL schema).\n\nReference: https://github.com/mlcommons/"
+    "inference/blob/master/multimodal/qwen3-vl/src/mlperf_inf_mm_q3vl/schema.py"
+)
+_USER, _SYSTEM = _read("user.txt"), _read("system.txt")
 WORDINGS: Mapping[str, Wording] = {
-    "loadgen": Wording(_read("system_loadgen.txt"), str),
-    "endpoints": Wording(_read("system_endpoints.txt"), json.dumps),
+    "loadgen": Wording(_SYSTEM, str),
+    "endpoints": Wording(_word_for_endpoints(_SYSTEM), json.dumps),
 }
 
 

@@ -23,50 +23,46 @@ _MOST = 64 << 20  # maximum bytes of a prompt
 _PIECE = 4  # letters per token
 
 
-class StubServer:
-    """Serves descriptions of itself and of products."""
+def make_application(model: StandIn) -> web.Application:
+    """Make a server that describes itself and products."""
 
-    def __init__(self, model: StandIn) -> None:
-        self._model = model
-
-    def make_application(self) -> web.Application:
-        application = web.Application(client_max_size=_MOST)
-        application.router.add_get("/health", self.answer_health)
-        application.router.add_get("/v1/models", self.list_models)
-        application.router.add_post("/v1/chat/completions", self.answer)
-        return application
-
-    async def answer_health(self, _request: web.Request) -> web.Response:
+    async def answer_health(_request: web.Request) -> web.Response:
         return web.json_response({})
 
-    async def list_models(self, _request: web.Request) -> web.Response:
-        return web.json_response({"data": [{"id": self._model.name}]})
+    async def list_models(_request: web.Request) -> web.Response:
+        return web.json_response({"data": [{"id": model.name}]})
 
-    async def answer(self, request: web.Request) -> web.StreamResponse:
+    async def answer(request: web.Request) -> web.StreamResponse:
         asked = json.loads(await request.read())
-        if asked.get("model") != self._model.name:
+        if asked.get("model") != model.name:
             return web.json_response({"error": f"no model {asked.get('model')}"}, status=404)
-        text = json.dumps(self._model.answer(asked["messages"]))
+        text = json.dumps(model.answer(asked["messages"]))
         pieces = [text[place : place + _PIECE] for place in range(0, len(text), _PIECE)]
         if asked.get("stream"):
-            return await self._stream(request, pieces)
+            return await stream(request, pieces)
         choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
-        return web.json_response(self._describe([choice], len(pieces)))
+        return web.json_response(describe([choice], len(pieces)))
 
-    async def _stream(self, request: web.Request, pieces: list[str]) -> web.StreamResponse:
+    async def stream(request: web.Request, pieces: list[str]) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
         for number, piece in enumerate(pieces, 1):
             reason = "stop" if number == len(pieces) else None
-            await _write(response, self._describe([{"index": 0, "delta": {"content": piece}, "finish_reason": reason}]))
-        await _write(response, self._describe([], len(pieces)))
+            await _write(response, describe([{"index": 0, "delta": {"content": piece}, "finish_reason": reason}]))
+        await _write(response, describe([], len(pieces)))
         await response.write(b"data: [DONE]\n\n")
         await response.write_eof()
         return response
 
-    def _describe(self, choices: list[dict[str, Any]], tokens: int = 0) -> dict[str, Any]:
+    def describe(choices: list[dict[str, Any]], tokens: int = 0) -> dict[str, Any]:
         usage = {"usage": {"completion_tokens": tokens}} if tokens else {}
-        return {"object": "chat.completion", "model": self._model.name, "choices": choices, **usage}
+        return {"object": "chat.completion", "model": model.name, "choices": choices, **usage}
+
+    application = web.Application(client_max_size=_MOST)
+    application.router.add_get("/health", answer_health)
+    application.router.add_get("/v1/models", list_models)
+    application.router.add_post("/v1/chat/completions", answer)
+    return application
 
 
 async def _write(response: web.StreamResponse, event: dict[str, Any]) -> None:
@@ -109,13 +105,8 @@ def _find_brightest_quarter(address: str) -> int:
 
 
 def main(model: str, port: str) -> None:
-    web.run_app(
-        StubServer(StandIn(Path(model))).make_application(),
-        host="127.0.0.1",
-        port=int(port),
-        print=None,
-        access_log=None,
-    )
+    application = make_application(StandIn(Path(model)))
+    web.run_app(application, host="127.0.0.1", port=int(port), print=None, access_log=None)
 
 
 if __name__ == "__main__":

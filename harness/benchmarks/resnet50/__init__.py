@@ -25,8 +25,6 @@ from harness.benchmarks.sources import (
 from harness.contract import Counter
 from harness.errors import HarnessError
 
-# ImageNet 2012 in its usual layout on disk, and as the reference's network expects it.
-#
 # Preprocessing equals vision/classification_and_detection/python/dataset.py (pre_process_vgg) of mlcommons/inference
 # bit for bit: decode, resize the short side to 256 by area, crop the middle 224 x 224, subtract the channel means.
 # Calibration images are those of its calibration/ImageNet/cal_image_list_option_1.txt.
@@ -50,11 +48,7 @@ class Labelled(NamedTuple):
 
 def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
     """Write samples.npy [count, 3, 224, 224] and labels.npy int64 [count] in the order of the map; calibration.npy
-    likewise.
-
-    ``settings``: dtype ("float32" or "float16"), count (number of images, from the first; default: all), threads. All
-    files on disk are checked before the first image is prepared.
-    """
+    likewise. All files on disk are checked before the first image is prepared."""
     source = require_source(source, "ImageNet's images")
     listed = read_map(source / MAP)
     check_files(source, [FileRule(MAP)], fix=_MAP_AGAIN)
@@ -116,8 +110,6 @@ def preprocess(path: Path) -> NDArray[np.float32]:
     return prepared
 
 
-# Bytes of a response: the class of an image, 0 to 999, as int32.
-
 CLASSES = 1000
 OUTPUTS = {"softmax_tensor:0": ((CLASSES + 1,), "float32")}
 
@@ -142,7 +134,6 @@ def postprocess(outputs: Outputs) -> np.ndarray:
 
 class Resnet50(TensorBenchmark):
     outputs = OUTPUTS
-    response_dtype = "int32"
     build_dataset = staticmethod(build_dataset)
     postprocess = staticmethod(postprocess)
 

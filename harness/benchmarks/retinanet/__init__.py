@@ -87,8 +87,7 @@ def make_anchors() -> Boxes:
         down, across = np.meshgrid(steps, steps, indexing="ij")
         shifts = np.stack([across.ravel(), down.ravel()] * 2, axis=1)
         parts.append((shifts[:, None] + np.rint(base)[None]).reshape(-1, 4))
-    anchors: Boxes = np.concatenate(parts).astype(np.float32)
-    return anchors
+    return np.concatenate(parts).astype(np.float32)
 
 
 def decode(anchors: Boxes, offsets: Boxes) -> Boxes:
@@ -101,8 +100,6 @@ def decode(anchors: Boxes, offsets: Boxes) -> Boxes:
     return boxes
 
 
-# The best scores of each level, chosen by the network itself if it ends at its heads.
-#
 # RetinaNet's heads return 32 million scores for one image, 127 MB. The network passes on only the values that the host
 # uses: the best scores of each level, their positions, and their offsets. It chooses twice, which is a hundred times
 # cheaper than ranking every score, and exact, since each of the best thousand scores belongs to one of the thousand
@@ -114,34 +111,25 @@ _GATHERS_PER_SAMPLE = 12  # the first opset whose GatherND supports a batch
 _AXES_ARE_INPUTS = 18  # the first opset whose ReduceMax takes its axes as an input
 
 
-def rank_heads(source: Path, target: Path, anchors: Sequence[int], classes: int, most: int) -> bool:
-    """Rank the heads. Return True if ``source`` ends at heads of levels of ``anchors`` and was written as ``target``
-    with its ranking."""
+def rank_heads(source: Path, target: Path) -> bool:
+    """Rank the heads. Return True if ``source`` ends at the heads and was written as ``target`` with their ranking."""
     model = onnx.load(source)
     opset = max(item.version for item in model.opset_import if item.domain in ("", "ai.onnx"))
     heads = {_read_sizes(output): output.name for output in model.graph.output}
-    scores, offsets = heads.get((sum(anchors), classes), ""), heads.get((sum(anchors), 4), "")
+    scores, offsets = (heads.get((sum(ANCHORS_OF_LEVELS), width), "") for width in (CLASSES, 4))
     if not (scores and offsets) or len(heads) != 2 or opset < _GATHERS_PER_SAMPLE:
         return False
     axes_are_inputs = opset >= _AXES_ARE_INPUTS
-    append_ranking(model.graph, scores, offsets, anchors, classes, most, axes_are_inputs=axes_are_inputs)
+    append_ranking(model.graph, scores, offsets, ANCHORS_OF_LEVELS, axes_are_inputs=axes_are_inputs)
     onnx.save_model(model, target)
     return True
 
 
 def append_ranking(
-    graph: Any,
-    scores: str,
-    offsets: str,
-    anchors: Sequence[int],
-    classes: int,
-    most: int,
-    *,
-    axes_are_inputs: bool = False,
+    graph: Any, scores: str, offsets: str, anchors: Sequence[int], *, axes_are_inputs: bool = False
 ) -> None:
-    """Replace the outputs ``scores`` [n, anchors, classes] and ``offsets`` [n, anchors, 4] by the ``most`` best of each
-    level, whose anchors are consecutive: scores [n, best], positions among all scores int32 [n, best] and offsets [n,
-    best, 4]."""
+    """Replace the outputs ``scores`` [n, anchors, 264] and ``offsets`` [n, anchors, 4] by the best of each level, whose
+    anchors are consecutive: scores [n, best], positions among all scores int32 [n, best] and offsets [n, best, 4]."""
     batch = _read_batch(graph)
     net = NetworkBuilder(np.random.default_rng(0), prefix="ranking/")
     found: dict[str, list[str]] = {SCORES: [], PLACES: [], OFFSETS: []}
@@ -153,8 +141,8 @@ def append_ranking(
             highest = net.node("ReduceMax", [near, net.constant([2], "int64")], keepdims=0)
         else:
             highest = net.node("ReduceMax", [near], axes=[2], keepdims=0)
-        best = min(most, size * classes)
-        parts = _choose_best(net, near, moved, highest, min(most, size), classes, start, best)
+        best = min(BEST, size * CLASSES)
+        parts = _choose_best(net, near, moved, highest, min(BEST, size), start, best)
         for names, part in zip(found.values(), parts, strict=True):
             names.append(part)
         start, count = start + size, count + best
@@ -172,7 +160,7 @@ def append_ranking(
 
 
 def _choose_best(
-    net: NetworkBuilder, scores: str, offsets: str, highest: str, likely: int, classes: int, start: int, best: int
+    net: NetworkBuilder, scores: str, offsets: str, highest: str, likely: int, start: int, best: int
 ) -> tuple[str, str, str]:
     """Choose from one level, which begins with anchor number ``start``, among the ``likely`` anchors with the
     ``highest`` scores. Return the best scores, their positions, and their offsets."""
@@ -185,12 +173,12 @@ def _choose_best(
     _, rows = net.nodes("TopK", [highest, net.constant([likely], "int64")], 2)
     flat = net.node("Reshape", [pick(scores, rows), net.constant([0, -1], "int64")])
     values, chosen = net.nodes("TopK", [flat, net.constant([best], "int64")], 2)
-    width = net.constant(classes, "int64")
+    width = net.constant(CLASSES, "int64")
     row = net.node("Div", [chosen, width])
     label = net.node("Sub", [chosen, net.node("Mul", [row, width])])
     anchor = pick(rows, row)
     place = net.node("Add", [net.node("Mul", [anchor, width]), label])
-    place = net.node("Add", [place, net.constant(start * classes, "int64")])
+    place = net.node("Add", [place, net.constant(start * CLASSES, "int64")])
     return values, net.node("Cast", [place], to=TensorProto.INT32), pick(offsets, anchor)
 
 
@@ -203,8 +191,6 @@ def _read_batch(graph: Any) -> str | int:
     return int(dim.dim_value) if dim.dim_value else str(dim.dim_param or "batch")
 
 
-# Open Images in the layout of the reference's download script, and its images as the network expects them.
-#
 # Preprocessing equals vision/classification_and_detection/python/dataset.py (pre_process_openimages_retinanet) of
 # mlcommons/inference bit for bit: resize to 800 x 800, red first, 0 to 1.
 
@@ -231,7 +217,7 @@ OUTPUTS = {"detections": ((MOST, FOUND), "float32")}
 
 def respond(outputs: Outputs, indices: Sequence[int]) -> list[Rows]:
     """Convert outputs to responses: objects; or, in any order, the heads' scores [n, anchors, 264] and offsets [n,
-    anchors, 4]; or their best scores [n, m], positions int32 [n, m] and offsets [n, m, 4] (see ``ranking``)."""
+    anchors, 4]; or their best scores [n, m], positions int32 [n, m] and offsets [n, m, 4]."""
     if len(outputs) == 1:
         return make_responses(outputs[0], indices, SIDE)
     if len(outputs) == 3:
@@ -253,7 +239,7 @@ def build_model(
     """Join the three outputs of the reference's network to one; if a network ends at its heads, add a ranking
     of them."""
     network = source if source is not None and source.suffix == ".onnx" else None
-    if network is None or not rank_heads(network, output / "model.onnx", ANCHORS_OF_LEVELS, CLASSES, BEST):
+    if network is None or not rank_heads(network, output / "model.onnx"):
         join_outputs(source, settings, inputs, output, counter, most=MOST)
 
 

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from harness.backends import Outputs
 from harness.run.qsl import Arrays
 
-# The graph of IGB-Heterogeneous: kinds of nodes, the relations between them, and which of both a sample can reach.
-#
 # From graph/R-GAT of mlcommons/inference: dgl_utilities/feature_fetching.py (nodes, relations, and those added in the
 # other direction), backend_dgl.py (numbers of neighbours), tools/split_seeds.py (requested papers).
 

@@ -66,10 +66,7 @@ class PublishedGraph(NamedTuple):
 
 def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
     """Write features_KIND.npy [nodes, 1024], indptr_RELATION.npy and indices_RELATION.npy; nodes.npy, the requested
-    papers, and labels.npy, both int64.
-
-    ``settings``: dtype ("float32" or "float16") of the features, count (number of samples, from the first), threads.
-    """
+    papers, and labels.npy, both int64."""
     dtype = choose_dtype(settings)
     source = require_source(source, "IGB-Heterogeneous")
     found = read_published(source, real=not is_rehearsal(source))

@@ -8,7 +8,7 @@ which projects each neighbour, but takes a fraction of the work, since most node
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -60,11 +60,11 @@ class RelationalGraphAttention(torch.nn.Module):  # type: ignore[misc]  # torch 
         "classes", [samples, classes].
         """
         hidden = {kind: block[kind] for kind in KINDS}
-        targets = {relation.target: block[relation.name].shape[0] for relation in RELATIONS}
-        hidden = self._compute_layer(0, hidden, {kind: _Head(count) for kind, count in targets.items()}, block)
-        inner = {kind: _Head(block[name_inner(kind)].shape[0]) for kind in list_kinds(1)}
+        outer = {relation.target: partial(_choose_first, block[relation.name].shape[0]) for relation in RELATIONS}
+        hidden = self._compute_layer(0, hidden, outer, block)
+        inner = {kind: partial(_choose_first, block[name_inner(kind)].shape[0]) for kind in list_kinds(1)}
         hidden = self._compute_layer(1, hidden, inner, block)
-        hidden = self._compute_layer(2, hidden, {SEEDS: _Rows(block["seeds"])}, block)
+        hidden = self._compute_layer(2, hidden, {SEEDS: lambda values: values[block["seeds"]]}, block)
         return {"classes": self.linear(hidden[SEEDS])}
 
     def _compute_layer(
@@ -107,22 +107,9 @@ class RelationalGraphAttention(torch.nn.Module):  # type: ignore[misc]  # torch 
         self.register_parameter(f"{part}_{layer}_{relation.name}", torch.nn.Parameter(kept, requires_grad=False))
 
 
-@dataclass(frozen=True, slots=True)
-class _Head:
-    """The first nodes, those reached first."""
-
-    count: int
-
-    def __call__(self, values: torch.Tensor) -> torch.Tensor:
-        return values.narrow(0, 0, self.count)
-
-
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    places: torch.Tensor
-
-    def __call__(self, values: torch.Tensor) -> torch.Tensor:
-        return values[self.places]
+def _choose_first(count: int, values: torch.Tensor) -> torch.Tensor:
+    """Return the first nodes, those reached first."""
+    return values.narrow(0, 0, count)
 
 
 def make_block(rng: np.random.Generator) -> dict[str, torch.Tensor]:

@@ -34,8 +34,7 @@ from harness.benchmarks.speech import (
     load_waveforms,
     make_rule,
     score_words,
-    write_transcripts,
-    write_waveforms,
+    write_utterances,
 )
 from harness.contract import Counter
 from harness.errors import HarnessError
@@ -55,10 +54,7 @@ class Utterance(NamedTuple):
 
 def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
     """Write samples.npy float32 in -1..1, all waveforms one after the other; bounds.npy, their starts;
-    transcripts.json.
-
-    ``settings``: count (number of utterances, from the first), threads.
-    """
+    transcripts.json."""
     source = require_source(source, "LibriSpeech dev-clean")
     folder = source if (source / MANIFEST).is_file() else _find_folder(source)
     utterances = list_utterances(folder)
@@ -72,10 +68,9 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
         sizes = list(pool.map(lambda file: count_samples(file, _DATASET_FIX), files))
         kept = [number for number, size in enumerate(sizes) if size <= LONGEST * RATE]
         kept = kept[: choose_count(settings, len(kept))]
-        write_waveforms(
-            [files[number] for number in kept], [sizes[number] for number in kept], output, pool, counter, _DATASET_FIX
-        )
-    write_transcripts(output, [utterances[number].transcript for number in kept])
+        chosen, lengths = [files[number] for number in kept], [sizes[number] for number in kept]
+        transcripts = [utterances[number].transcript for number in kept]
+        write_utterances(chosen, lengths, transcripts, output, pool, counter, _DATASET_FIX)
 
 
 def load_samples(dataset: Path) -> Mapping[str, Any]:

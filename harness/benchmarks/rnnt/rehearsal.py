@@ -46,7 +46,8 @@ def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: st
         file.parent.mkdir(parents=True, exist_ok=True)
         soundfile.write(file, draw_sound(rng), RATE, subtype="PCM_16")
     waveforms = [read_waveform(file, soundfile.info(file).frames, "") for file in files]
-    weights = make_weights(rng, size, waveforms[:4], models)
+    weights = draw_weights(rng, *_SIZES[size])
+    balance_letters(weights, waveforms[:4], models)
     (models / FOLDER).mkdir()
     write_parts(weights, models / FOLDER)
     network = load_parts(models / FOLDER)
@@ -61,15 +62,6 @@ def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: st
 def _name_file(data: Path, number: int) -> Path:
     chapter = read_list("rnnt", "chapters.txt")[number // _CHAPTER]
     return data / chapter.replace("-", "/") / f"{chapter}-{number % _CHAPTER:04d}.flac"
-
-
-def make_weights(
-    rng: np.random.Generator, size: str, waveforms: Sequence[np.ndarray], scratch: Path
-) -> dict[str, NDArray[np.float32]]:
-    """Make weights that produce mostly blank frames, and words from sounds like these."""
-    weights = draw_weights(rng, *_SIZES[size])
-    _balance_letters(weights, waveforms, scratch)
-    return weights
 
 
 def draw_weights(rng: np.random.Generator, width: int, predicted: int, joint: int) -> dict[str, NDArray[np.float32]]:
@@ -119,7 +111,7 @@ def _trigger_letters(weights: dict[str, NDArray[np.float32]], encoded: NDArray[n
     last[BLANK, :4] = np.array([1, 1, -1, -1]) * _SURE
 
 
-def _balance_letters(weights: dict[str, NDArray[np.float32]], waveforms: Sequence[np.ndarray], scratch: Path) -> None:
+def balance_letters(weights: dict[str, NDArray[np.float32]], waveforms: Sequence[np.ndarray], scratch: Path) -> None:
     """Shift the joint's output so that all letters are about equally likely, and words are short."""
     width = weights["encoder.pre_rnn.lstm.weight_hh_l0"].shape[1]
     shift = weights["joint.net.3.bias"]

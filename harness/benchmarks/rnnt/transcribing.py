@@ -120,8 +120,7 @@ def _measure_power(waveform: NDArray[np.float32]) -> NDArray[np.float32]:
     padded = np.pad(sharpened, _FFT // 2, mode="reflect")
     frames = np.lib.stride_tricks.sliding_window_view(padded, _FFT)[::_HOP]
     spectrum = np.fft.rfft(frames * _make_window(), axis=1).astype(np.complex64, copy=False)
-    power: NDArray[np.float32] = spectrum.real**2 + spectrum.imag**2 + _DITHER
-    return power
+    return spectrum.real**2 + spectrum.imag**2 + _DITHER
 
 
 @cache

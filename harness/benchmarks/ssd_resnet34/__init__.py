@@ -19,8 +19,6 @@ from harness.benchmarks.detection import FOUND, Rows, make_responses, score_boxe
 from harness.benchmarks.detection.published_network import Detector
 from harness.benchmarks.detection.published_network import build_model as join_outputs
 
-# COCO 2017 in its usual layout on disk, and its images as the network expects them.
-#
 # Preprocessing equals vision/classification_and_detection/python/dataset.py (pre_process_coco_resnet34) of
 # mlcommons/inference bit for bit: resize to 1200 x 1200, red first, 0 to 1, then normalized channel by channel.
 

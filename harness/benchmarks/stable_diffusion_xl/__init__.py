@@ -24,13 +24,9 @@ from harness.benchmarks.accuracy import AnswerLog
 from harness.benchmarks.mapped_arrays import load_npy
 from harness.benchmarks.pipeline_samples import PipelineBenchmark, find_file, save_shared
 from harness.benchmarks.sources import choose_count, is_rehearsal, require_source
-from harness.benchmarks.stable_diffusion_xl.clip_tokens import read_tokenizer
+from harness.benchmarks.stable_diffusion_xl.clip_tokens import encode_captions, read_tokenizer
 from harness.contract import Counter
 from harness.errors import HarnessError
-
-# The reference's selection of captions from COCO 2014, with its latents, in their usual layout on disk.
-#
-# All images start from the same latents and have the same negative prompt, which samples share.
 
 CAPTIONS = ("captions/captions.tsv", "captions/captions_source.tsv", "captions_source.tsv", "captions.tsv")
 LATENTS = tuple(f"{folder}latents.{kind}" for folder in ("latents/", "") for kind in ("npy", "pt"))
@@ -48,10 +44,7 @@ _FIX = "`reconcile fetch stable-diffusion-xl` shows its source and location; not
 
 def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
     """Write input_ids.npy and input_ids_2.npy int64 [captions, 77], latents.npy float32, negative.npz, and for a
-    rehearsal the data of its score.
-
-    ``settings``: count (number of captions, from the first).
-    """
+    rehearsal the data of its score."""
     folder = require_source(source, CAPTIONS[0])
     generated = is_rehearsal(folder)
     captions = read_captions(find_file(folder, CAPTIONS, _FIX))
@@ -66,9 +59,9 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
     for name, part in TOKENIZERS.items():
         vocabulary = find_file(folder, [f"{place}{part}/vocab.json" for place in _FOLDERS], fix)
         tokenizer = read_tokenizer(vocabulary.parent, _FIX)
-        np.save(output / f"{name}.npy", tokenizer.encode(captions))
+        np.save(output / f"{name}.npy", encode_captions(tokenizer, captions))
         counter.bump(len(captions) // len(TOKENIZERS))
-        against[name] = tokenizer.encode([AGAINST])
+        against[name] = encode_captions(tokenizer, [AGAINST])
     save_shared(output, latents, against)
     if generated:
         shutil.copyfile(folder / REFERENCES, output / REFERENCES)
@@ -110,8 +103,6 @@ def check_latents(latents: NDArray[np.float32], folder: Path) -> None:
         raise HarnessError(problem, "input", _FIX)
 
 
-# The official script scores images; for a rehearsal, simple substitutes do.
-#
 # CLIP and Inception take gigabytes and are meaningless for generated captions. In a rehearsal the colours of a coarse
 # grid replace those networks' features; the formulas are the script's. Statistics are chosen so that a rehearsal's own
 # images get the reference model's score, so the round's accuracy limits apply to them.

@@ -9,12 +9,11 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers
+from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers, processors
 from tokenizers.models import BPE
 from tokenizers.trainers import BpeTrainer
 
@@ -27,25 +26,12 @@ _WORD_END = "</w>"
 _WORDS = Regex(r"'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+")
 
 
-@dataclass(frozen=True, slots=True)
-class CaptionTokenizer:
-    """``begin``, ``end``, ``padding``: the ids of these tokens."""
-
-    words: Tokenizer
-    begin: int
-    end: int
-    padding: int
-
-    def encode(self, captions: Sequence[str]) -> NDArray[np.int64]:
-        """Return [captions, 77]; longer captions are truncated, shorter ones padded."""
-        rows = np.full((len(captions), LENGTH), self.padding, np.int64)
-        for row, found in zip(rows, self.words.encode_batch(list(captions)), strict=True):
-            kept = found.ids[: LENGTH - 2]
-            row[: len(kept) + 2] = [self.begin, *kept, self.end]
-        return rows
+def encode_captions(tokenizer: Tokenizer, captions: Sequence[str]) -> NDArray[np.int64]:
+    """Return [captions, 77]; longer captions are truncated, shorter ones padded."""
+    return np.array([found.ids for found in tokenizer.encode_batch(list(captions))], np.int64)
 
 
-def read_tokenizer(folder: Path, fix: str) -> CaptionTokenizer:
+def read_tokenizer(folder: Path, fix: str) -> Tokenizer:
     """Read the tokenizer in a checkpoint's folder. Raises HarnessError naming the file that is missing or broken."""
     vocabulary = read_json(folder / "vocab.json", fix)
     try:
@@ -57,8 +43,9 @@ def read_tokenizer(folder: Path, fix: str) -> CaptionTokenizer:
     try:
         pairs = (line.split() for line in lines if line.strip() and not line.startswith("#version"))
         merges = [(first, second) for first, second in pairs]
-        begin, end = vocabulary[BEGIN], vocabulary[END]
-        padding = vocabulary[_read_padding(folder, fix)]
+        marks = [(mark, vocabulary[mark]) for mark in (BEGIN, END)]
+        padding = _read_padding(folder, fix)
+        pad_id = vocabulary[padding]
         model = BPE(vocabulary, merges, unk_token=END, end_of_word_suffix=_WORD_END)
     except HarnessError:
         raise
@@ -75,7 +62,10 @@ def read_tokenizer(folder: Path, fix: str) -> CaptionTokenizer:
         ]
     )
     words.add_special_tokens([BEGIN, END])
-    return CaptionTokenizer(words, begin, end, padding)
+    words.post_processor = processors.TemplateProcessing(single=f"{BEGIN} $A {END}", special_tokens=marks)
+    words.enable_truncation(LENGTH)
+    words.enable_padding(length=LENGTH, pad_id=pad_id, pad_token=padding)
+    return words
 
 
 def _read_padding(folder: Path, fix: str) -> str:

@@ -7,7 +7,7 @@ import gzip
 import json
 import math
 import os
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
@@ -163,8 +163,6 @@ def _find_highest(sums: NDArray[np.float32]) -> NDArray[np.uint8]:
     return classes
 
 
-# KiTS19 in its usual layout on disk, and as the reference's network expects it.
-#
 # Volumes get one spacing, one range of intensities, and sides that suit a sliding window, as in vision/medical_imaging/
 # 3d-unet-kits19/preprocess.py of mlcommons/inference.
 
@@ -181,13 +179,10 @@ _FIX = "download the case again (python3 -m starter_code.get_imaging in the clon
 
 def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
     """Write volumes/CASE.npy float [1, depth, height, width], labels/CASE.npy uint8 likewise, cases.json;
-    calibration.npy [n, 1, 128, 128, 128].
-
-    ``settings``: dtype ("float32" or "float16"), count (number of cases, from the first), threads.
-    """
+    calibration.npy [n, 1, 128, 128, 128]."""
     dtype = choose_dtype(settings)
     source = require_source(source, "KiTS19's cases")
-    cases = list_cases(source)
+    cases = list_cases(source, "unet3d")
     cases = cases[: choose_count(settings, len(cases))]
     calibration = [name for name in read_list("unet3d", "calibration.txt") if (source / name / IMAGE).is_file()]
     check_cases(source, [*cases, *calibration])
@@ -216,23 +211,20 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
 
 
 def load_samples(dataset: Path) -> Mapping[str, Any]:
-    return {"input": Ragged(_load(dataset, "volumes"))}
+    return {"input": Ragged(load_cases(dataset, "volumes"))}
 
 
-def load_labels(dataset: Path) -> Sequence[np.ndarray]:
-    return _load(dataset, "labels")
-
-
-def _load(dataset: Path, folder: str) -> list[np.ndarray]:
+def load_cases(dataset: Path, folder: str) -> list[np.ndarray]:
+    """Load "volumes" or "labels" of the cases, as memory maps."""
     cases = json.loads((dataset / CASES).read_text(encoding="ascii"))
     return [np.load(dataset / folder / f"{name}.npy", mmap_mode="r") for name in cases]
 
 
-def list_cases(source: Path) -> list[str]:
+def list_cases(source: Path, benchmark: str, find_folder: Callable[[str], str] = str) -> list[str]:
     """List the benchmark's cases in its order; for a rehearsal, list the available ones."""
-    listed = read_list("unet3d", "cases.txt")
+    listed = read_list(benchmark, "cases.txt")
     if is_rehearsal(source):
-        return [name for name in listed if (source / name).is_dir()]
+        return [name for name in listed if (source / find_folder(name)).is_dir()]
     return listed
 
 
@@ -308,7 +300,7 @@ _SMOOTH = 1e-6
 
 def score(log: AnswerLog, dataset: Path, output: Path) -> Mapping[str, Any]:
     """Return mean, kidney and tumor, 0 to 1, over the answered volumes."""
-    labels = load_labels(dataset)
+    labels = load_cases(dataset, "labels")
     found = np.array([_compare(data, labels[int(i)]) for i, data in zip(log.indices, log.data, strict=True)])
     kidney, tumor = found.mean(axis=0)
     mean = found.mean(axis=1).mean()

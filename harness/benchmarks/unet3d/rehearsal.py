@@ -80,7 +80,12 @@ def write_network(path: Path, rng: np.random.Generator, window: NDArray[np.float
     """Map input float32 [N, 1, 128, 128, 128] to output float32 [N, 3, 128, 128, 128]; each class is the likeliest at
     about the same number of positions of ``window``."""
     net = NetworkBuilder(rng)
-    top = write_unet(net, widths, 1, CLASSES) if widths else _write_blocks(net)
+    if widths:
+        top = write_unet(net, widths, 1, CLASSES)
+    else:
+        blocks = write_blocks(net, 1, CLASSES)
+        intensity = net.node("Mul", ["input", net.constant(np.array([-0.5, 0.1, 0.5]).reshape(1, 3, 1, 1, 1))])
+        top = net.node("Add", [blocks, intensity])
     scores: Tensors = {"output": ("float32", ["N", CLASSES, SIDE, SIDE, SIDE])}
     save_balanced(net, path, "unet3d_rehearsal", top, _WINDOW, scores, window)
 
@@ -107,15 +112,12 @@ def save_balanced(
     net.save(path, name, inputs, outputs)
 
 
-def _write_blocks(net: NetworkBuilder) -> str:
-    """Write the pattern of blocks of 8 x 8 x 8, and the intensity of each position."""
-    kernel, shift = net.weight((8, 1, 8, 8, 8), 0.05), net.weight((8,), 0.5)
+def write_blocks(net: NetworkBuilder, images: int, classes: int) -> str:
+    """Write the pattern of blocks of 8 x 8 x 8."""
+    kernel, shift = net.weight((8, images, 8, 8, 8), 0.05), net.weight((8,), 0.5)
     blocks = net.node("Relu", [net.node("Conv", ["input", kernel, shift], kernel_shape=[8] * 3, strides=[8] * 3)])
-    up = net.weight((8, CLASSES, 8, 8, 8), 0.3)
-    wide = net.node("ConvTranspose", [blocks, up], kernel_shape=[8] * 3, strides=[8] * 3)
-    return net.node(
-        "Add", [wide, net.node("Mul", ["input", net.constant(np.array([-0.5, 0.1, 0.5]).reshape(1, 3, 1, 1, 1))])]
-    )
+    up = net.weight((8, classes, 8, 8, 8), 0.3)
+    return net.node("ConvTranspose", [blocks, up], kernel_shape=[8] * 3, strides=[8] * 3)
 
 
 def write_unet(net: NetworkBuilder, widths: tuple[int, ...], images: int, classes: int) -> str:

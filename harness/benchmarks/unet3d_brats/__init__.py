@@ -25,16 +25,13 @@ from harness.benchmarks.sources import (
     choose_count,
     choose_dtype,
     count_threads,
-    is_rehearsal,
     read_list,
     require_source,
 )
-from harness.benchmarks.unet3d import check_volumes, open_volume, read_sides
+from harness.benchmarks.unet3d import check_volumes, list_cases, open_volume, read_sides
 from harness.contract import Counter
 from harness.errors import HarnessError
 
-# BraTS 2019 in its usual layout on disk, and as the reference's network expects it.
-#
 # Volumes are cropped to the region where any of the four images is not zero, each image is normalized within the brain,
 # and zeros pad the volume to one size, as vision/medical_imaging/3d-unet/preprocess.py of mlcommons/inference (v1.0)
 # does with nnU-Net. Axes are depth, height, width.
@@ -72,13 +69,10 @@ class Case:
 
 def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
     """Write samples.npy float [n, 4, 224, 224, 160], labels/CASE.npy uint8 [depth, height, width], cases.json;
-    calibration.npy like samples.npy.
-
-    ``settings``: dtype ("float32" or "float16"), count (number of cases, from the first), threads.
-    """
+    calibration.npy like samples.npy."""
     dtype = choose_dtype(settings)
     source = require_source(source, "BraTS 2019's cases")
-    names = list_cases(source)
+    names = list_cases(source, _FOLDER, find_folder)
     names = names[: choose_count(settings, len(names))]
     listed = read_list(_FOLDER, "calibration.txt")
     calibration = [name for name in listed if (source / find_folder(name)).is_dir()]
@@ -108,8 +102,7 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
 
 
 def _open(path: Path, count: int, dtype: str) -> np.memmap:
-    opened: np.memmap = open_memmap(path, "w+", np.dtype(dtype), (count, len(IMAGES), *SHAPE))
-    return opened
+    return open_memmap(path, "w+", np.dtype(dtype), (count, len(IMAGES), *SHAPE))
 
 
 def load_cases(dataset: Path) -> list[Case]:
@@ -120,14 +113,6 @@ def load_cases(dataset: Path) -> list[Case]:
 def load_labels(dataset: Path, case: Case) -> NDArray[np.uint8]:
     labels: NDArray[np.uint8] = np.load(dataset / "labels" / f"{case.name}.npy")
     return labels
-
-
-def list_cases(source: Path) -> list[str]:
-    """List the benchmark's cases in its order; for a rehearsal, list the available ones."""
-    listed = read_list(_FOLDER, "cases.txt")
-    if is_rehearsal(source):
-        return [name for name in listed if (source / find_folder(name)).is_dir()]
-    return listed
 
 
 def find_folder(name: str) -> str:

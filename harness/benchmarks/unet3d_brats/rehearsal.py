@@ -14,7 +14,7 @@ from scipy.ndimage import zoom
 
 from harness.benchmarks.network_builder import NetworkBuilder, NetworkSession, Tensors
 from harness.benchmarks.sources import REHEARSAL, read_case_names
-from harness.benchmarks.unet3d.rehearsal import save_balanced, write_unet
+from harness.benchmarks.unet3d.rehearsal import save_balanced, write_blocks, write_unet
 from harness.benchmarks.unet3d_brats import (
     BENCHMARK,
     CLASSES,
@@ -35,7 +35,6 @@ ON_DISK_SHAPE = (155, 240, 240)  # depth, height, width
 _WIDTHS = (32, 64, 128, 256, 320)
 _VOLUME: Tensors = {"input": ("float32", ["N", len(IMAGES), *SHAPE])}
 _SCORES: list[int | str] = ["N", CLASSES, *SHAPE]
-_BLOCK = 8
 
 
 def write_rehearsal(data: Path, models: Path, *, count: int, seed: int, size: str, counter: Counter) -> None:
@@ -68,8 +67,7 @@ def draw_brain(rng: np.random.Generator) -> NDArray[np.bool_]:
     radii = (65 + rng.uniform(0, 6), 82 + rng.uniform(0, 8), 66 + rng.uniform(0, 6))
     axes = np.ogrid[tuple(slice(0, side) for side in ON_DISK_SHAPE)]
     away = sum(((axis - at) / radius) ** 2 for axis, at, radius in zip(axes, middle, radii, strict=True))
-    brain: NDArray[np.bool_] = np.asarray(away <= 1)
-    return brain
+    return np.asarray(away <= 1)
 
 
 def draw_image(rng: np.random.Generator, brain: NDArray[np.bool_]) -> NDArray[np.int16]:
@@ -89,14 +87,5 @@ def write_network(path: Path, rng: np.random.Generator, volume: NDArray[np.float
     """Map input float32 [N, 4, 224, 224, 160] to output float32 of the same shape; each class is the likeliest at about
     the same number of positions of ``volume``."""
     net = NetworkBuilder(rng)
-    top = write_unet(net, widths, len(IMAGES), CLASSES) if widths else _write_blocks(net)
+    top = write_unet(net, widths, len(IMAGES), CLASSES) if widths else write_blocks(net, len(IMAGES), CLASSES)
     save_balanced(net, path, "unet3d_brats_rehearsal", top, _VOLUME, {OUTPUT: ("float32", _SCORES)}, volume)
-
-
-def _write_blocks(net: NetworkBuilder) -> str:
-    """Write the pattern of blocks of 8 x 8 x 8."""
-    sides = [_BLOCK] * 3
-    kernel, shift = net.weight((8, len(IMAGES), *sides), 0.05), net.weight((8,), 0.5)
-    blocks = net.node("Relu", [net.node("Conv", ["input", kernel, shift], kernel_shape=sides, strides=sides)])
-    up = net.weight((8, CLASSES, *sides), 0.3)
-    return net.node("ConvTranspose", [blocks, up], kernel_shape=sides, strides=sides)

@@ -74,8 +74,6 @@ def _read_pictures(stream: bytes) -> NDArray[np.uint8]:
     return rows[:, len(header) :].reshape(-1, height, width, 3)
 
 
-# The official script scores videos; for a rehearsal, a simple substitute does.
-#
 # VBench's six networks take gigabytes and are meaningless for generated prompts. In a rehearsal the frames are compared
 # with the library's own for the same prompt, on a scale that gives identical ones the reference model's score.
 

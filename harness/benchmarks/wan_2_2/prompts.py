@@ -1,7 +1,4 @@
-"""The reference's selection of VBench's prompts, with its latent, in their usual layout on disk.
-
-All videos start from the same latent and have the same negative prompt, which samples share.
-"""
+"""The reference's selection of VBench's prompts, with its latent, in their usual layout on disk."""
 
 from __future__ import annotations
 
@@ -12,7 +9,6 @@ import re
 import shutil
 import string
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +17,7 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer, normalizers, pre_tokenizers, processors
 from tokenizers.models import Unigram
 
+from harness.benchmarks.language import prompt_sets
 from harness.benchmarks.pipeline_samples import find_file, save_shared
 from harness.benchmarks.sources import choose_count, is_rehearsal, require_source
 from harness.contract import Counter
@@ -50,10 +47,7 @@ _FIX = "`reconcile fetch wan-2.2-t2v-a14b` shows its source and location; nothin
 
 def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
     """Write input_ids.npy and attention_mask.npy int64 [prompts, 512], latents.npy float32, negative.npz, prompts.txt,
-    and for a rehearsal the videos of its score.
-
-    ``settings``: count (number of prompts, from the first).
-    """
+    and for a rehearsal the videos of its score."""
     folder = require_source(source, PROMPTS[0])
     generated = is_rehearsal(folder)
     found, latent = (find_file(folder, names, _FIX) for names in (PROMPTS, LATENT))
@@ -66,9 +60,9 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
     tokenizer = read_tokenizer(words.parent, _FIX)
     start = read_latent(latent)
     prompts = prompts[: choose_count(settings, len(prompts))]
-    for name, rows in zip(TOKENS, tokenizer.encode(prompts), strict=True):
+    for name, rows in zip(TOKENS, encode_prompts(tokenizer, prompts), strict=True):
         np.save(output / f"{name}.npy", rows)
-    against: dict[str, Any] = dict(zip(TOKENS, tokenizer.encode([AGAINST]), strict=True))
+    against: dict[str, Any] = dict(zip(TOKENS, encode_prompts(tokenizer, [AGAINST]), strict=True))
     save_shared(output, start, against)
     (output / WRITTEN).write_text("\n".join([*prompts, ""]), encoding="utf-8")
     if generated:
@@ -131,22 +125,11 @@ FILE = "tokenizer.json"
 PADDING = "<pad>"
 
 
-@dataclass(frozen=True, slots=True)
-class PromptTokenizer:
-    """``padding``: the id of the padding token."""
-
-    words: Tokenizer
-    padding: int
-
-    def encode(self, prompts: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return tokens [prompts, 512], and 1 for those that belong to the prompt; longer prompts are truncated."""
-        ids = np.full((len(prompts), LENGTH), self.padding, np.int64)
-        mask = np.zeros_like(ids)
-        found = self.words.encode_batch([clean_prompt(prompt) for prompt in prompts])
-        for row, belongs, tokens in zip(ids, mask, found, strict=True):
-            row[: len(tokens.ids)] = tokens.ids
-            belongs[: len(tokens.ids)] = 1
-        return ids, mask
+def encode_prompts(tokenizer: Tokenizer, prompts: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return tokens [prompts, 512], and 1 for those that belong to the prompt; longer prompts are truncated."""
+    found = tokenizer.encode_batch([clean_prompt(prompt) for prompt in prompts])
+    ids, mask = ([getattr(tokens, part) for tokens in found] for part in ("ids", "attention_mask"))
+    return np.array(ids, np.int64), np.array(mask, np.int64)
 
 
 def clean_prompt(prompt: str) -> str:
@@ -155,23 +138,15 @@ def clean_prompt(prompt: str) -> str:
     return re.sub(r"\s+", " ", html.unescape(html.unescape(prompt))).strip()
 
 
-def read_tokenizer(folder: Path, fix: str) -> PromptTokenizer:
+def read_tokenizer(folder: Path, fix: str) -> Tokenizer:
     """Read the tokenizer. Raises HarnessError if the file is missing, truncated, or without a padding token."""
-    path = folder / FILE
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise HarnessError(f"{path} cannot be read: {error}", "missing", fix) from error
-    try:
-        words = Tokenizer.from_str(text)
-    except Exception as error:  # the library raises nothing more specific
-        raise HarnessError(f"{path} is truncated or not a tokenizer's: {error}", "input", fix) from error
+    words = prompt_sets.read_tokenizer(folder, fix)
     padding = words.token_to_id(PADDING)
     if padding is None:
-        raise HarnessError(f"{path} has no token {PADDING}, so it is not UMT5's", "input", fix)
+        raise HarnessError(f"{folder / FILE} has no token {PADDING}, so it is not UMT5's", "input", fix)
     words.enable_truncation(LENGTH)
-    words.no_padding()
-    return PromptTokenizer(words, padding)
+    words.enable_padding(length=LENGTH, pad_id=padding, pad_token=PADDING)
+    return words
 
 
 END, UNKNOWN = "</s>", "<unk>"

@@ -34,8 +34,7 @@ from harness.benchmarks.speech import (
     load_waveforms,
     make_rule,
     score_words,
-    write_transcripts,
-    write_waveforms,
+    write_utterances,
 )
 from harness.contract import Counter, show_install
 from harness.errors import HarnessError
@@ -60,10 +59,7 @@ class PackedUtterance(NamedTuple):
 
 def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path, counter: Counter) -> None:
     """Write samples.npy float32 in -1..1, all waveforms one after the other; bounds.npy, their starts;
-    transcripts.json.
-
-    ``settings``: count (number of utterances, from the first), threads.
-    """
+    transcripts.json."""
     source = require_source(source, MANIFEST)
     folder = source.parent if source.is_file() else source
     utterances = read_manifest(folder, source if source.is_file() else folder / MANIFEST)
@@ -78,8 +74,8 @@ def build_dataset(source: Path | None, settings: Mapping[str, Any], output: Path
             if size != utterance.samples:
                 problem = f"{file} has {size} samples, but {utterance.samples} in {MANIFEST}"
                 raise HarnessError(problem, "input", _FIX)
-        write_waveforms(files, sizes, output, pool, counter, _FIX)
-    write_transcripts(output, [utterance.transcript for utterance in utterances])
+        transcripts = [utterance.transcript for utterance in utterances]
+        write_utterances(files, sizes, transcripts, output, pool, counter, _FIX)
 
 
 def load_samples(dataset: Path) -> Mapping[str, Any]:
@@ -122,8 +118,6 @@ def keep_letters(text: str) -> str:
     return "".join(letter for letter in text if letter in _NUMBERS)
 
 
-# The word error rate, in the format of the official script.
-#
 # Both texts are first normalised by the code that the script imports, openai-whisper's. Nothing else of that package is
 # loaded, since it requires PyTorch.
 

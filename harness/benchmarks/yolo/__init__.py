@@ -45,8 +45,7 @@ def find_objects(found: NDArray[np.float32]) -> Boxes:
     """Map [84, positions], the middle, size and scores of each position, or an export's own objects [n, 6], to [n, 6]:
     xmin, ymin, xmax, ymax in pixels of the input, score, class; the best first."""
     if found.ndim == 2 and found.shape[1] == FOUND:
-        kept: Boxes = found[found[:, 4] > THRESHOLD][:MOST]
-        return kept
+        return found[found[:, 4] > THRESHOLD][:MOST]
     if found.ndim != 2 or found.shape[0] != 4 + CLASSES:
         fix = "export the published checkpoint to ONNX: yolo export model=yolo11l.pt format=onnx"
         raise HarnessError(f"the model returns {list(found.shape)} per image", "input", fix)
@@ -73,8 +72,6 @@ def make_rows(number: int, height: int, width: int, found: Boxes) -> Rows:
     return rows
 
 
-# COCO 2017 as reduced by MLCommons to the images whose licences allow it, and its images as the network expects them.
-#
 # Preprocessing is that of ultralytics' LetterBox for an exported network: the longer side becomes 640, and the shorter
 # one is padded with grey on both sides; red first, 0 to 1.
 

@@ -5,7 +5,7 @@ Completion never reports errors: if a spec cannot be read, there are no completi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from click.shell_completion import CompletionItem
@@ -30,7 +30,8 @@ def complete_cells(beginning: str, specs: Sequence[str] = ()) -> list[Completion
 def complete_selectors(beginning: str, before: Sequence[str] = ()) -> list[CompletionItem]:
     """Complete "benchmark=digits", or a cell. A shell may split words at "=": ``before`` then ends with the preceding
     part."""
-    values = list(_list_terms(list_declared()))
+    cells = list_declared()
+    values = dict.fromkeys((field, str(getattr(cell, field))) for field in _FIELDS for cell in cells)
     split = [word for word in before[-2:] if word != "="]
     if before and (before[-1] == "=" or before[-1] in _FIELDS):
         wanted = [value for field, value in values if field == split[-1]] if split else []
@@ -67,10 +68,3 @@ def list_declared(specs: Sequence[str] = ()) -> tuple[Cell, ...]:
     except (ReconcilerError, OSError):
         return ()
     return tuple(list_declared_cells(paths, options.specs))
-
-
-def _list_terms(cells: Iterable[Cell]) -> Iterator[tuple[str, str]]:
-    """Yield each (field, value) once, field by field."""
-    known = list(cells)
-    for field in _FIELDS:
-        yield from ((field, value) for value in dict.fromkeys(str(getattr(cell, field)) for cell in known))

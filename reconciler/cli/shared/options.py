@@ -56,51 +56,41 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 _KINDS = [kind.value for kind in Kind]
 
 
-def no_colour_option() -> click.Option:
-    """Works both before and after the command."""
+def output_options() -> list[click.Parameter]:
+    """Options of every command, which work both before and after its name."""
 
-    def remember(context: click.Context, _: click.Parameter, asked: bool) -> None:
-        if asked:
-            context.meta[NO_COLOUR] = True
+    def make_flag(names: list[str], apply: Callable[[click.Context], object], text: str) -> click.Option:
+        def callback(context: click.Context, _: click.Parameter, asked: bool) -> None:
+            if asked:
+                apply(context)
 
-    text = "No colour on any terminal; NO_COLOR in the environment does the same."
-    return click.Option(["--no-color"], is_flag=True, expose_value=False, callback=remember, help=text)
+        return click.Option(names, is_flag=True, expose_value=False, callback=callback, help=text)
 
-
-def wide_option() -> click.Option:
-    """Works both before and after the command."""
-
-    def remember(context: click.Context, _: click.Parameter, asked: bool) -> None:
-        if asked:
-            context.meta[WIDE] = True
-
-    text = "Never fold or shorten lines and tables to fit the terminal. Output to a file or pipe never is."
-    return click.Option(["--wide"], is_flag=True, expose_value=False, callback=remember, help=text)
-
-
-def verbose_option() -> click.Option:
-    """Works both before and after the command."""
-
-    def show(context: click.Context, _: click.Parameter, asked: bool) -> None:
-        if asked and not context.meta.get(VERBOSE):
-            from reconciler.storage.event_log import show_on_terminal
-
-            context.meta[VERBOSE] = True
-            show_on_terminal()
-
-    text = "Show the log of a pass, plan or audit on standard error; it is in .reconcile/log/ in any case."
-    return click.Option(["-v", "--verbose"], is_flag=True, expose_value=False, callback=show, help=text)
+    no_colour = "No colour on any terminal; NO_COLOR in the environment does the same."
+    wide = "Never fold or shorten lines and tables to fit the terminal. Output to a file or pipe never is."
+    verbose = "Show the log of a pass, plan or audit on standard error; it is in .reconcile/log/ in any case."
+    quiet = "Print nothing unless something is wrong: no progress, and no report if the command exits with 0."
+    return [
+        make_flag(["--no-color"], lambda context: context.meta.update({NO_COLOUR: True}), no_colour),
+        make_flag(["--wide"], lambda context: context.meta.update({WIDE: True}), wide),
+        make_flag(["-v", "--verbose"], _show_log, verbose),
+        make_flag(["-q", "--quiet"], hold_back, quiet),
+    ]
 
 
-def quiet_option() -> click.Option:
-    """Works both before and after the command."""
+def _show_log(context: click.Context) -> None:
+    """Show the log once, even if the option is given both before and after the command."""
+    if not context.meta.setdefault(VERBOSE, None):
+        from reconciler.storage.event_log import show_on_terminal
 
-    def hold(context: click.Context, _: click.Parameter, asked: bool) -> None:
-        if asked:
-            hold_back(context)
+        context.meta[VERBOSE] = True
+        show_on_terminal()
 
-    text = "Print nothing unless something is wrong: no progress, and no report if the command exits with 0."
-    return click.Option(["-q", "--quiet"], is_flag=True, expose_value=False, callback=hold, help=text)
+
+def file_option(text: str, *, required: bool = False) -> click.Option:
+    """The file that a command writes."""
+    path = click.Path(dir_okay=False, path_type=Path)
+    return click.Option(["-o", "--output"], type=path, required=required, metavar="FILE", help=text)
 
 
 def json_option() -> click.Option:
@@ -285,39 +275,29 @@ def split_words(metavar: str = "[SPEC|SELECTOR]...") -> click.Argument:
     return click.Argument(["words"], nargs=-1, metavar=metavar, shell_complete=_complete_words)
 
 
-def _report_problems_as_json(function: _Function) -> _Function:
-    """With --json, report the problems of a broken spec as a document; with --quiet, print the deferred output of a
-    command that did not succeed."""
-
-    @wraps(function)
-    def run(*arguments: Any, **named: Any) -> Any:
-        try:
-            code = function(*arguments, **named)
-            say_deferred(code)
-            return code
-        except SpecError as error:
-            if not named.get("as_json"):
-                raise
-            from reconciler.render.documents import render_document
-
-            name = click.get_current_context().info_name
-            say_json(render_document(str(name), valid=False, problems=error.problems))
-            return error.exit_code
-
-    return cast(_Function, run)
-
-
 def takes(parameters: Iterable[click.Parameter]) -> Callable[[_Function], _Function]:
     """Give a command these parameters, in this order. It decorates a plain function, so it belongs below
-    ``@click.command``."""
+    ``@click.command``. With --json, the command reports the problems of a broken spec as a document; with --quiet, it
+    prints its deferred output if it does not succeed."""
 
     def attach(function: _Function) -> _Function:
-        wrapped = _report_problems_as_json(function)
+        @wraps(function)
+        def run(*arguments: Any, **named: Any) -> Any:
+            try:
+                code = function(*arguments, **named)
+                say_deferred(code)
+                return code
+            except SpecError as error:
+                if not named.get("as_json"):
+                    raise
+                from reconciler.render.documents import render_document
+
+                name = click.get_current_context().info_name
+                say_json(render_document(str(name), valid=False, problems=error.problems))
+                return error.exit_code
+
         # click reads a function's parameters in reverse, since decorators are applied from the inside out.
-        wrapped.__click_params__ = [  # type: ignore[attr-defined]
-            *(no_colour_option(), wide_option(), verbose_option(), quiet_option()),
-            *reversed(list(parameters)),
-        ]
-        return wrapped
+        run.__click_params__ = [*output_options(), *reversed(list(parameters))]  # type: ignore[attr-defined]
+        return cast(_Function, run)
 
     return attach

@@ -100,6 +100,13 @@ def say_json(document: dict[str, Any]) -> None:
     click.echo(encode_json(document))
 
 
+def say_report(document: dict[str, Any], text: str, *, as_json: bool) -> None:
+    if as_json:
+        say_json(document)
+    else:
+        say(text)
+
+
 def say_error(message: str, fix: str = "") -> None:
     word = show_coloured("error:", Tone.BAD) if use_colour(sys.stderr) else "error:"
     say_at_once(f"{word} {message}", err=True)

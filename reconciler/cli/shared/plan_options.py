@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import NamedTuple
 
 from reconciler.cli.shared.repository import find_repository, show_from_root, sort_words
 from reconciler.diff.conditions import trace_lineages
@@ -61,22 +60,15 @@ def find_asked_cells(
     return paths, options
 
 
-class AskedCell(NamedTuple):
-    """A cell that a command explains, the plan, and the cell's resources."""
-
-    paths: RepositoryPaths
-    options: Options
-    seen: PlanResult
-    cell: Cell
-    lineage: tuple[Resource, ...]
-
-
-def find_asked_cell(text: str, specs: Sequence[str]) -> AskedCell:
+def find_asked_cell(
+    text: str, specs: Sequence[str]
+) -> tuple[RepositoryPaths, Options, PlanResult, Cell, tuple[Resource, ...]]:
+    """Return the plan, and the one cell that the user means with its resources."""
     paths, options = find_asked_cells(specs)
     seen = compute_plan(paths, options)
     by_cell = trace_lineages(seen.desired)
     cell = find_cell(text, by_cell)
-    return AskedCell(paths, options, seen, cell, by_cell[cell])
+    return paths, options, seen, cell, by_cell[cell]
 
 
 def list_declared_cells(paths: RepositoryPaths, specs: tuple[str, ...] = ()) -> list[Cell]:

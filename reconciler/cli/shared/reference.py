@@ -291,7 +291,9 @@ def render_findings_reference() -> str:
     parts += ["", *_LOG_HEAD, *_LOG_COLUMNS]
     parts += [_render_row((f"`{rule.id}`", rule.title, rule.argument)) for rule in consistency.list_rules()]
     parts += ["", "### Rules of `check`\n", *_CHECK_COLUMNS]
-    parts += [_render_check(rule) for rule in check.list_rules()]
+    for rule in check.list_rules():
+        mark = "" if rule.severity is Severity.ERROR else f" ({rule.severity.value})"
+        parts.append(_render_row((f"`{rule.id}`{mark}", rule.title, ", ".join(rule.sources), rule.argument)))
     return "\n".join(parts) + "\n"
 
 
@@ -299,11 +301,6 @@ def _render_rule(rule: Rule, premises: Sequence[str]) -> str:
     never = f" Never summed up: {rule.proof}." if rule.proof else ""
     numbers = ", ".join(str(premises.index(item.statement) + 1) for item in rule.premises)
     return _render_row((f"`{rule.id}`", rule.title, numbers, f"{rule.argument}{never}"))
-
-
-def _render_check(rule: Rule) -> str:
-    severity = "" if rule.severity is Severity.ERROR else f" ({rule.severity.value})"
-    return _render_row((f"`{rule.id}`{severity}", rule.title, ", ".join(rule.sources), rule.argument))
 
 
 def _render_row(cells: Iterable[str]) -> str:
@@ -331,12 +328,8 @@ def write_into(text: str, generated: str) -> str:
     return f"{before}{BEGIN}\n\n{generated}\n{END}{after}"
 
 
-def write_reference(folder: Path) -> None:
-    for name, render in GENERATED.items():
-        path = folder / name
-        replace(path, write_into(path.read_text(encoding="utf-8"), render()).encode())
-
-
 if __name__ == "__main__":
-    write_reference(DOCUMENTS)
+    for document, render in GENERATED.items():
+        path = DOCUMENTS / document
+        replace(path, write_into(path.read_text(encoding="utf-8"), render()).encode())
     sys.stdout.write(f"wrote {', '.join(GENERATED)} in {DOCUMENTS}\n")

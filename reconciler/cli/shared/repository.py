@@ -74,12 +74,8 @@ def sort_words(words: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     if "" in words:
         fix = "omit it, or set the variable that it comes from"
         raise ReconcilerError("an empty word is no spec or cell", fix=fix)
-    specs = tuple(word for word in words if Path(word).exists() or _looks_like_spec(word))
+    specs = tuple(w for w in words if Path(w).exists() or ("=" not in w and w.endswith((".yaml", ".yml"))))
     return specs, tuple(word for word in words if word not in specs)
-
-
-def _looks_like_spec(word: str) -> bool:
-    return "=" not in word and word.endswith((".yaml", ".yml"))
 
 
 def show_from_root(paths: RepositoryPaths, path: str) -> str:

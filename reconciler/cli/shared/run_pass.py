@@ -44,7 +44,11 @@ def run(
     memory = PlanCache.of(paths)
     check_selection(memory, options)
     if quick:
-        paths, options = prepare_quick_pass(paths, options, saved, quick, choose_view(as_json))
+        if saved is not None or options.commit:
+            what = "--commit keeps results" if options.commit else "a saved plan contains real runs"
+            raise click.UsageError(f"{what}, and a quick run never becomes one; omit one of the two")
+        with choose_view(as_json) as view, stop_cleanly():
+            paths, options = prepare_quick(paths, options, quick, view.report)
         memory = PlanCache.of(paths)
     pass_report = carry_out(memory, options, saved=saved, as_json=as_json)
     if pass_report is None:
@@ -62,29 +66,15 @@ def run(
     return choose_pass_code(pass_report)
 
 
-def prepare_quick_pass(
-    paths: RepositoryPaths, options: Options, saved: Plan | None, seconds: float, view: Any
-) -> tuple[RepositoryPaths, Options]:
-    """Choose where a quick pass records, and its options, after making the inputs of its runs as usual."""
-    if saved is not None or options.commit:
-        what = "--commit keeps results" if options.commit else "a saved plan contains real runs"
-        raise click.UsageError(f"{what}, and a quick run never becomes one; omit one of the two")
-    with view, stop_cleanly():
-        return prepare_quick(paths, options, seconds, view.report)
-
-
 def choose_pass_code(pass_report: PassReport) -> int:
     """Return ERROR if a step failed, else whether everything selected is in sync. After a failed `--rerun` it is not in
     sync, even if an earlier outcome still counts and nothing is due."""
     if any(outcome.status is Status.FAILED for outcome in pass_report.outcomes):
         return ERROR
     last = {outcome.step.change.address: outcome for outcome in pass_report.outcomes}
-    made = all(outcome.status is Status.DONE and not _is_invalid(outcome) for outcome in last.values())
-    return choose_exit_code(pass_report.after.plan) if made else NOT_IN_SYNC
-
-
-def _is_invalid(outcome: Outcome) -> bool:
-    return outcome.record is not None and outcome.record.values.get("validity") == "INVALID"
+    invalid = any(outcome.record and outcome.record.values.get("validity") == "INVALID" for outcome in last.values())
+    made = all(outcome.status is Status.DONE for outcome in last.values())
+    return choose_exit_code(pass_report.after.plan) if made and not invalid else NOT_IN_SYNC
 
 
 def carry_out(
@@ -101,7 +91,7 @@ def carry_out(
 
     try:
         with view, stop_cleanly():
-            pass_report = run_pass(memory.paths, options, report=report, saved=saved, memory=memory)
+            return run_pass(memory.paths, options, report=report, saved=saved, memory=memory)
     except KeyboardInterrupt:
         kept = sum(1 for outcome in ended if outcome.status is Status.DONE)
         rest = "the running one is dropped"
@@ -112,7 +102,6 @@ def carry_out(
             err=True,
         )
         return None
-    return pass_report
 
 
 @contextlib.contextmanager

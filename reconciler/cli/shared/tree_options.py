@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 import click
@@ -50,22 +51,15 @@ def show_progress(*, quiet: bool) -> Iterator[Report | None]:
     if quiet or is_quiet() or not sys.stderr.isatty():
         yield None
         return
-    from reconciler.render.live import ProgressBar
+    from reconciler.render.live import open_bar
 
-    with ProgressBar(colour=use_colour(sys.stderr)) as bar:
-        yield bar.report
+    with open_bar(colour=use_colour(sys.stderr)) as report:
+        yield report
 
 
 def open_archive(folder: Path | None) -> Callable[[str], Path | None] | None:
     """Return a function that finds a file of a folder by its SHA-256. Files are hashed once, on the first search."""
     if folder is None:
         return None
-    known: dict[str, Path] = {}
-
-    def find(digest: str) -> Path | None:
-        if not known:
-            known[""] = folder
-            known.update({hash_file(path): path for path in sorted(folder.rglob("*")) if path.is_file()})
-        return known.get(digest)
-
-    return find
+    files = cache(lambda: {hash_file(path): path for path in sorted(folder.rglob("*")) if path.is_file()})
+    return lambda digest: files().get(digest)

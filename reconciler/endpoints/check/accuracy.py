@@ -26,22 +26,13 @@ def check_coverage(view: CurveView) -> Iterator[Complaint]:
         return
     candidates = _list_candidates(view, regions)
     owner = match_bands([(point.concurrency, bands) for point, bands in candidates])
-    missing = [BAND_TITLES[band] for band in BANDS if band not in owner]
-    if missing:
-        yield complain(
-            view.folder.shown, f"no accuracy run in {', '.join(missing)}", "one accuracy run in each mandatory region"
-        )
-    filled = set(owner.values())
-    extra = [
-        point.name for point, _ in candidates if point.concurrency not in filled and point.get("offline") != ELECTED
-    ]
-    if extra:
-        count = view.rules.count_accuracy_points(agentic=is_agentic(view))
-        yield complain(
-            view.folder.shown,
-            f"accuracy results at {', '.join(extra)}, too",
-            f"only the {count} required accuracy results",
-        )
+    if missing := ", ".join(BAND_TITLES[band] for band in BANDS if band not in owner):
+        yield complain(view.folder, f"no accuracy run in {missing}", "one accuracy run in each mandatory region")
+    unused = (point for point, _ in candidates if point.concurrency not in owner.values())
+    if extra := ", ".join(point.name for point in unused if point.get("offline") != ELECTED):
+        values = view.rules.values
+        count = values.accuracy_points_agentic if is_agentic(view) else values.accuracy_points
+        yield complain(view.folder, f"accuracy results at {extra}, too", f"only the {count} required accuracy results")
     for point in list_offline(view.folder):
         if not _list_run_scores(point):
             yield complain(f"{point.shown}/{ACCURACY}", "no accuracy run at the Offline point", "an accuracy run")
@@ -61,7 +52,7 @@ def _list_candidates(view: CurveView, regions: Regions) -> list[tuple[PointFolde
 
 def check_present(view: CurveView) -> Iterator[Complaint]:
     if view.folder.points and not any(point.accuracy.value is not None for point in view.folder.points):
-        yield complain(view.folder.shown, "no point has an accuracy result", f"{ACCURACY} at each mandatory point")
+        yield complain(view.folder, "no point has an accuracy result", f"{ACCURACY} at each mandatory point")
 
 
 def check_bars(view: CurveView) -> Iterator[Complaint]:
@@ -69,34 +60,31 @@ def check_bars(view: CurveView) -> Iterator[Complaint]:
     benchmark = _find_benchmark(view)
     if benchmark is None:
         if any(point.scores for point in view.folder.points):
-            yield complain(
-                view.folder.shown,
-                f"no accuracy limit is known for {view.folder.model}",
-                "a benchmark of the round",
-                warning=True,
-            )
+            found = f"no accuracy limit is known for {view.folder.model}"
+            yield complain(view.folder, found, "a benchmark of the round", warning=True)
         return
     for point in view.folder.points if not benchmark.agentic else ():
         scores = _average_scores(point.scores)
         if list(scores) == ["score"] and len(benchmark.accuracy) == 1:
             scores = {next(iter(benchmark.accuracy)): scores["score"]}
         for metric, (least, most) in benchmark.accuracy.items():
-            found = scores.get(metric)
-            if found is None:
+            if (score := scores.get(metric)) is None:
                 continue
-            found = found * _HUNDRED if 0 <= found <= 1 < least else found
-            if found < least or (most is not None and found > most):
+            score = score * _HUNDRED if 0 <= score <= 1 < least else score
+            if score < least or (most is not None and score > most):
                 bound = f"at least {least}" if most is None else f"between {least} and {most}"
-                yield complain(f"{point.shown}/{ACCURACY}", f"{metric} {found:.4f}", bound)
+                yield complain(f"{point.shown}/{ACCURACY}", f"{metric} {score:.4f}", bound)
 
 
 def check_sample_count(view: CurveView) -> Iterator[Complaint]:
     benchmark = _find_benchmark(view)
-    for point in view.folder.points if benchmark is not None and not benchmark.agentic else ():
+    if benchmark is None or benchmark.agentic:
+        return
+    for point in view.folder.points:
         counted = [score.issued for score in point.scores if score.issued]
-        if counted and benchmark is not None and sum(counted) < benchmark.least_accuracy_samples:
-            found, wanted = f"{sum(counted)} samples", f"at least {benchmark.least_accuracy_samples}"
-            yield complain(f"{point.shown}/{ACCURACY}", found, wanted)
+        if counted and sum(counted) < benchmark.least_accuracy_samples:
+            wanted = f"at least {benchmark.least_accuracy_samples}"
+            yield complain(f"{point.shown}/{ACCURACY}", f"{sum(counted)} samples", wanted)
 
 
 def _find_benchmark(view: CurveView) -> RuledBenchmark | None:
@@ -154,18 +142,14 @@ def check_swe_bench(view: CurveView) -> Iterator[Complaint]:
             yield complain(f"{point.shown}/{ACCURACY}", wrong, "a number from 0 to 1")
     if not found:
         if not malformed:
-            yield complain(
-                view.folder.shown, f"no {_SWE_BENCH} result", "a result in each mandatory region", warning=True
-            )
+            yield complain(view.folder, f"no {_SWE_BENCH} result", "a result in each mandatory region", warning=True)
         return
     mean = sum(found, Decimal(0)) / len(found)
     if mean < benchmark.swe_bench:
-        yield complain(view.folder.shown, f"the {_SWE_BENCH} mean is {mean:.2f}", f"at least {benchmark.swe_bench}")
+        yield complain(view.folder, f"the {_SWE_BENCH} mean is {mean:.2f}", f"at least {benchmark.swe_bench}")
     elif len(found) < len(BANDS):
-        wanted = f"results of {len(BANDS)} regions"
-        yield complain(
-            view.folder.shown, f"the {_SWE_BENCH} mean covers {show_count(len(found), 'result')}", wanted, warning=True
-        )
+        covered = f"the {_SWE_BENCH} mean covers {show_count(len(found), 'result')}"
+        yield complain(view.folder, covered, f"results of {len(BANDS)} regions", warning=True)
 
 
 def check_turn_tokens(view: CurveView) -> Iterator[Complaint]:
@@ -178,14 +162,10 @@ def check_turn_tokens(view: CurveView) -> Iterator[Complaint]:
             continue
         mean = point.measured.turn_tokens
         if mean is None:
-            yield complain(
-                point.summary.file,
-                "no output_sequence_lengths_full_run",
-                "the output tokens of all turns",
-                warning=True,
-            )
+            absent = "no output_sequence_lengths_full_run"
+            yield complain(point.summary, absent, "the output tokens of all turns", warning=True)
         elif not least <= mean <= most:
-            yield complain(point.summary.file, f"{mean:.1f} output tokens per turn", f"between {least} and {most}")
+            yield complain(point.summary, f"{mean:.1f} output tokens per turn", f"between {least} and {most}")
 
 
 def _find_agentic_benchmark(view: CurveView) -> RuledBenchmark | None:

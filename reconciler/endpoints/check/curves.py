@@ -58,7 +58,7 @@ def find_declared_minimum(view: CurveView) -> tuple[int | None, tuple[Complaint,
     ]
     found = sorted({value for _, value in stated if is_whole(value) and 1 <= value <= limit})
     if len(found) > 1:
-        problems.append(complain(view.folder.shown, f"{C_MIN} {', '.join(map(str, found))}", same))
+        problems.append(complain(view.folder, f"{C_MIN} {', '.join(map(str, found))}", same))
     return (None if problems else found[0]), tuple(problems)
 
 
@@ -72,12 +72,12 @@ def derive_curve_regions(view: CurveView) -> tuple[Regions | None, tuple[Complai
     fixed = {point.concurrency for point in curve.points if point.get("offline") != DEDICATED}
     if declared is not None and declared not in fixed:
         found = f"{C_MIN} {declared}, but no point at {declared}"
-        return None, (complain(curve.shown, found, f"a point at {declared}"),)
+        return None, (complain(curve, found, f"a point at {declared}"),)
     lowest = min(*(point.concurrency for point in curve.points), rules.values.most_ultra_low_concurrency)
     try:
         return compute_regions(c_max, declared or lowest, rules, declared=declared is not None), ()
     except ReconcilerError as error:
-        return None, (complain(curve.shown, str(error), error.fix or "a maximum with room for three regions below it"),)
+        return None, (complain(curve, str(error), error.fix or "a maximum with room for three regions below it"),)
 
 
 def find_regions(view: CurveView) -> Regions | None:
@@ -98,7 +98,7 @@ def check_regions(view: CurveView) -> Iterator[Complaint]:
 def check_basis(view: CurveView) -> Iterator[Complaint]:
     if view.folder.points and find_c_max(view.folder) is None:
         wanted = "max_supported_concurrency, from which the regions follow"
-        yield complain(view.folder.shown, "no maximum concurrency", wanted, warning=True)
+        yield complain(view.folder, "no maximum concurrency", wanted, warning=True)
 
 
 def check_range(view: CurveView) -> Iterator[Complaint]:
@@ -108,9 +108,7 @@ def check_range(view: CurveView) -> Iterator[Complaint]:
     for point in view.folder.stated:
         if point.get("offline") != DEDICATED and not regions.find(point.concurrency):
             end = regions.regions[-1].last
-            yield complain(
-                point.point.file, f"concurrency {point.concurrency}", f"at most {end}, 10 % above the maximum"
-            )
+            yield complain(point, f"concurrency {point.concurrency}", f"at most {end}, 10 % above the maximum")
 
 
 def check_placement(view: CurveView) -> Iterator[Complaint]:
@@ -120,9 +118,7 @@ def check_placement(view: CurveView) -> Iterator[Complaint]:
     for point in view.folder.stated:
         stated, found = point.get("region"), regions.find(point.concurrency)
         if stated not in (None, CHOICE) and found and stated != found:
-            yield complain(
-                point.point.file, f"region {stated!r}", f"{found}, the region of concurrency {point.concurrency}"
-            )
+            yield complain(point, f"region {stated!r}", f"{found}, the region of concurrency {point.concurrency}")
 
 
 def _make_coverage_check(band: str) -> Check:
@@ -133,10 +129,10 @@ def _make_coverage_check(band: str) -> Check:
         if band == ULTRA_LOW:
             last = regions.ultra_low.last if regions is not None else limit
             if view.folder.points and not any(1 <= concurrency <= last for concurrency in present):
-                yield complain(view.folder.shown, "no point at ultra-low concurrency", f"a point between 1 and {last}")
+                yield complain(view.folder, "no point at ultra-low concurrency", f"a point between 1 and {last}")
         elif regions is not None and not any(band in regions.list_bands(c, view.rules) for c in present):
             title = BAND_TITLES[band]
-            yield complain(view.folder.shown, f"no point in {title}", f"a point within {regions.get(band)}")
+            yield complain(view.folder, f"no point in {title}", f"a point within {regions.get(band)}")
 
     return check
 
@@ -147,13 +143,13 @@ def check_count(view: CurveView) -> Iterator[Complaint]:
     if dedicated and not is_agentic(view):
         least = view.rules.values.least_points_with_dedicated_offline
     if view.folder.points and len(view.folder.points) < least:
-        yield complain(view.folder.shown, f"{len(view.folder.points)} points", f"at least {least}")
+        yield complain(view.folder, f"{len(view.folder.points)} points", f"at least {least}")
 
 
 def check_cap(view: CurveView) -> Iterator[Complaint]:
     most = view.rules.values.most_points
     if len(view.folder.points) > most:
-        yield complain(view.folder.shown, f"{len(view.folder.points)} points", f"at most {most}")
+        yield complain(view.folder, f"{len(view.folder.points)} points", f"at most {most}")
 
 
 def list_offline(curve: CurveFolder) -> tuple[PointFolder, ...]:
@@ -165,22 +161,16 @@ def check_offline_point(view: CurveView) -> Iterator[Complaint]:
     listed = ", ".join(point.name for point in declared)
     if is_agentic(view):
         if declared:
-            yield complain(
-                view.folder.shown, f"{listed} declared as Offline", "none: agentic benchmarks have no Offline point"
-            )
+            wanted = "none: agentic benchmarks have no Offline point"
+            yield complain(view.folder, f"{listed} declared as Offline", wanted)
     elif len(declared) != 1:
         found = f"{len(declared)} Offline points{f' ({listed})' if listed else ''}"
-        yield complain(
-            view.folder.shown, found, "exactly one: a dedicated run, or the point at the maximum concurrency"
-        )
+        yield complain(view.folder, found, "exactly one: a dedicated run, or the point at the maximum concurrency")
     elif declared[0].get("offline") == ELECTED:
         c_max = find_c_max(view.folder)
         if c_max is not None and declared[0].concurrency != c_max:
-            yield complain(
-                declared[0].point.file,
-                f"{listed} is elected as Offline",
-                f"the point at the maximum concurrency, r{c_max}",
-            )
+            wanted = f"the point at the maximum concurrency, r{c_max}"
+            yield complain(declared[0], f"{listed} is elected as Offline", wanted)
 
 
 def check_offline_order(view: CurveView) -> Iterator[Complaint]:
@@ -190,20 +180,15 @@ def check_offline_order(view: CurveView) -> Iterator[Complaint]:
         return
     offline = dedicated[0]
     if offline.concurrency < c_max:
-        yield complain(
-            offline.point.file,
-            f"Offline concurrency {offline.concurrency}",
-            f"at least the maximum concurrency, {c_max}",
-        )
+        found = f"Offline concurrency {offline.concurrency}"
+        yield complain(offline, found, f"at least the maximum concurrency, {c_max}")
     top = next((point.measured for point in view.folder.stated if point.concurrency == c_max and point.measured), None)
     if top is None or offline.measured is None:
         return
     least = view.rules.values.least_offline_share * top.system_tps
     if offline.measured.system_tps < least:
         found = f"Offline {offline.measured.system_tps:.2f} tokens/s"
-        yield complain(
-            offline.summary.file, found, f"at least {least:.2f}, 98 % of the point at the maximum concurrency"
-        )
+        yield complain(offline.summary, found, f"at least {least:.2f}, 98 % of the point at the maximum concurrency")
 
 
 def check_model(view: CurveView) -> Iterator[Complaint]:
@@ -212,15 +197,15 @@ def check_model(view: CurveView) -> Iterator[Complaint]:
         if name not in known:
             canonical = canonicalise_model(name)
             wanted = canonical if canonical in known else f"one of {', '.join(known)}"
-            yield complain(point.point.file, f"model_name {name!r}", wanted)
+            yield complain(point, f"model_name {name!r}", wanted)
 
 
 def check_model_folder(view: CurveView) -> Iterator[Complaint]:
     stated = next(iter(_find_first(view.folder, "model_name")), "")
     if view.folder.stated and not stated:
-        yield complain(view.folder.shown, "no point states model_name", view.folder.model, warning=True)
+        yield complain(view.folder, "no point states model_name", view.folder.model, warning=True)
     elif stated and stated != view.folder.model:
-        yield complain(view.folder.shown, f"folder {view.folder.model}, model_name {stated!r}", "the same name")
+        yield complain(view.folder, f"folder {view.folder.model}, model_name {stated!r}", "the same name")
 
 
 def _require_one(what: str, wanted: str, collect: Callable[[CurveView], Iterable[object]]) -> Check:
@@ -229,7 +214,7 @@ def _require_one(what: str, wanted: str, collect: Callable[[CurveView], Iterable
     def check(view: CurveView) -> Iterator[Complaint]:
         values = set(map(str, collect(view)))
         if len(values) > 1:
-            yield complain(view.folder.shown, f"{what} {', '.join(sorted(values))}", wanted)
+            yield complain(view.folder, f"{what} {', '.join(sorted(values))}", wanted)
 
     return check
 
@@ -248,7 +233,7 @@ def check_shared(view: CurveView) -> Iterator[Complaint]:
         for value, point in _find_first(view.folder, field, empty=True).items():
             if resolve_shared(view.folder.root, value) is None:
                 wanted = "a path from the submission's root to an existing folder"
-                yield complain(point.point.file, f"{field} {value!r}", wanted)
+                yield complain(point, f"{field} {value!r}", wanted)
 
 
 def _find_first(curve: CurveFolder, field: str, *, empty: bool = False) -> Mapping[str, PointFolder]:
@@ -273,7 +258,7 @@ def check_seed_set(view: CurveView) -> Iterator[Complaint]:
         name = point.get("seed_set")
         if name is not None and str(name) not in view.rules.seed_sets:
             known = ", ".join(sorted(view.rules.seed_sets))
-            yield complain(point.point.file, f"seed_set {name!r}", f"a published seed set: {known}")
+            yield complain(point, f"seed_set {name!r}", f"a published seed set: {known}")
 
 
 def check_seeds(view: CurveView) -> Iterator[Complaint]:
@@ -284,35 +269,29 @@ def check_seeds(view: CurveView) -> Iterator[Complaint]:
             continue
         for name, seed in seeds.seeds.items():
             if runtime.get(name) != seed:
-                yield complain(point.point.file, f"{name} {runtime.get(name)}", f"{seed}, from seed set {seeds.id}")
+                yield complain(point, f"{name} {runtime.get(name)}", f"{seed}, from seed set {seeds.id}")
 
 
 def check_adoption(view: CurveView) -> Iterator[Complaint]:
     """Check nothing unless a published list states the cohorts of seed sets."""
     for point in view.folder.stated if any(seeds.cohorts for seeds in view.rules.seed_sets.values()) else ():
         seeds, target = view.rules.seed_sets.get(str(point.get("seed_set"))), point.get("target_cohort")
-        if seeds is None or target is None:
-            continue
-        allowed = [str(cohort) for cohort in seeds.cohorts]
-        if target not in allowed:
+        allowed = [str(cohort) for cohort in seeds.cohorts] if seeds is not None else []
+        if seeds is not None and target is not None and target not in allowed:
             wanted = f"{' or '.join(allowed) or 'no cohort'}, for which seed set {seeds.id} was published"
-            yield complain(point.point.file, f"target_cohort {target!r}", wanted)
+            yield complain(point, f"target_cohort {target!r}", wanted)
 
 
 def check_drafter(view: CurveView) -> Iterator[Complaint]:
-    for point, block, approved in _list_drafted_points(view):
-        if not any(drafter.matches(block) for drafter in approved):
+    for point, named, drafter in _list_drafted_points(view):
+        if drafter is None:
             wanted = "a drafter approved for the benchmark, with the approved checksum"
-            named = block.get("model_id")
-            yield complain(
-                point.point.file, "a drafter without a model_id" if named is None else f"drafter {named!r}", wanted
-            )
+            yield complain(point, "a drafter without a model_id" if named is None else f"drafter {named!r}", wanted)
 
 
 def check_drafter_time(view: CurveView) -> Iterator[Complaint]:
     lead = view.rules.values.drafter_lead_cohorts
-    for point, block, approved in _list_drafted_points(view):
-        drafter = next((item for item in approved if item.matches(block)), None)
+    for point, _, drafter in _list_drafted_points(view):
         if drafter is None:
             continue
         named, stated = drafter.model or "the drafter", point.get("target_cohort")
@@ -322,19 +301,20 @@ def check_drafter_time(view: CurveView) -> Iterator[Complaint]:
             target = None
         if target is None or drafter.approved is None:
             found = f"{named}, approved in {drafter.approved or 'an unknown cohort'}, used in cohort {stated}"
-            yield complain(point.point.file, found, f"approval {show_count(lead, 'cohort')} before use", warning=True)
+            yield complain(point, found, f"approval {show_count(lead, 'cohort')} before use", warning=True)
         elif target < drafter.approved.add(lead):
             found = f"{named}, approved in {drafter.approved}, used in cohort {target}"
-            yield complain(point.point.file, found, f"cohort {drafter.approved.add(lead)} or later")
+            yield complain(point, found, f"cohort {drafter.approved.add(lead)} or later")
 
 
-def _list_drafted_points(view: CurveView) -> Iterator[tuple[PointFolder, Mapping[str, object], list[Drafter]]]:
+def _list_drafted_points(view: CurveView) -> Iterator[tuple[PointFolder, object, Drafter | None]]:
+    """Yield each point with speculative decoding, its model_id, and its approved drafter."""
     model = next(iter(_find_first(view.folder, "model_name")), view.folder.model)
     approved = [drafter for drafter in view.rules.drafters if drafter.benchmark == model]
     for point in view.folder.stated:
         block = point.get("speculative_decoding")
         if isinstance(block, Mapping) and block:
-            yield point, block, approved
+            yield point, block.get("model_id"), next((item for item in approved if item.matches(block)), None)
 
 
 def check_descriptions(view: CurveView) -> Iterator[Complaint]:
@@ -347,9 +327,7 @@ def check_descriptions(view: CurveView) -> Iterator[Complaint]:
         differing = sorted(name for name in names if first.get(name) != document.values.get(name))
         if differing:
             found = f"{', '.join(differing)} differs from {read[0][0].name}"
-            yield complain(
-                point.description.file, found, "the same system at every point", "render the submission again"
-            )
+            yield complain(point.description, found, "the same system at every point", "render the submission again")
             return
 
 

@@ -39,12 +39,12 @@ from reconciler.endpoints.check.structure import (
     make_rule,
 )
 from reconciler.endpoints.rules.curve_rules import NAME, CurveRules, load_endpoints_rules
-from reconciler.endpoints.rules.judge import PointSeverity, judge_point
+from reconciler.endpoints.rules.judge import judge_point
 from reconciler.endpoints.rules.point import MeasuredPoint
 from reconciler.endpoints.tree.content import DEDICATED
 from reconciler.endpoints.tree.reading import CurveFolder, PointFolder, SubmissionFolder, find_submissions
 from reconciler.resource.quantities import is_whole, parse_number
-from reconciler.resource.rules import Rule
+from reconciler.resource.rules import Rule, Severity
 from reconciler.tree.findings import Complaint, TreeFinding, TreeReport
 from reconciler.tree.reading.files import list_folders
 from reconciler.tree.reading.unreadable_folders import (
@@ -75,13 +75,11 @@ def _make_point_check(rule: Rule) -> tuple[Rule, Callable[[CurveView], Iterator[
 
     def check(view: CurveView) -> Iterator[Complaint]:
         regions = find_regions(view)
-        for point in view.folder.stated if regions is not None else ():
-            if point.measured is None or regions is None:
-                continue
-            for finding in judge_point(point.measured, view.rules, regions):
+        for point, measured in _list_measured(view):
+            for finding in judge_point(measured, view.rules, regions) if regions is not None else ():
                 if finding.rule == name:
-                    mild = finding.weight is PointSeverity.WARNING
-                    yield complain(point.summary.file, finding.text, rule.title, warning=mild)
+                    mild = finding.severity is Severity.WARNING
+                    yield complain(point.summary, finding.text, rule.title, warning=mild)
 
     return rule, check
 
@@ -91,11 +89,8 @@ def check_queries(view: CurveView) -> Iterator[Complaint]:
     for point, measured in _list_measured(view):
         needed = least.get(str(point.get("dataset")))
         if needed and measured.completed < needed:
-            yield complain(
-                point.summary.file,
-                f"{measured.completed} samples completed",
-                f"at least {needed}, one pass over the dataset",
-            )
+            wanted = f"at least {needed}, one pass over the dataset"
+            yield complain(point.summary, f"{measured.completed} samples completed", wanted)
 
 
 def check_system_tps(view: CurveView) -> Iterator[Complaint]:
@@ -119,7 +114,7 @@ def check_interactivity(view: CurveView) -> Iterator[Complaint]:
         if derived is not None:
             yield from _check_metric(view.rules, point, name, derived)
         elif document is not None and document.get(name) is not None:
-            yield complain(point.summary.file, f"{name} {document.get(name)}", "the sums from which it is computed")
+            yield complain(point.summary, f"{name} {document.get(name)}", "the sums from which it is computed")
 
 
 def _check_metric(rules: CurveRules, point: PointFolder, name: str, derived: Decimal) -> Iterator[Complaint]:
@@ -127,7 +122,7 @@ def _check_metric(rules: CurveRules, point: PointFolder, name: str, derived: Dec
     document = point.summary.value
     stated = parse_number(document.get(name)) if document is not None else None
     if stated is not None and abs(stated - derived) > abs(derived) * rules.values.metric_tolerance:
-        yield complain(point.summary.file, f"{name} {stated}", f"{derived:.4f}, computed from its counts")
+        yield complain(point.summary, f"{name} {stated}", f"{derived:.4f}, computed from its counts")
 
 
 def check_utilisation(view: CurveView) -> Iterator[Complaint]:
@@ -140,19 +135,14 @@ def check_utilisation(view: CurveView) -> Iterator[Complaint]:
     peak = max((tps for _, tps, _ in found), default=Decimal(0))
     for point, tps, share in found if peak else ():
         if abs(share - tps / peak) > view.rules.values.utilization_tolerance:
-            fix = "render the submission again"
-            yield complain(
-                point.description.file,
-                f"tps_utilization {share}",
-                f"{tps / peak:.4f}, relative to the curve's peak",
-                fix,
-            )
+            wanted = f"{tps / peak:.4f}, relative to the curve's peak"
+            yield complain(point.description, f"tps_utilization {share}", wanted, "render the submission again")
 
 
 def check_rehearsal(view: CurveView) -> Iterator[Complaint]:
     for point in view.folder.stated:
         if point.get("rehearsal"):
-            yield complain(point.point.file, "a rehearsal", "a measured result")
+            yield complain(point, "a rehearsal", "a measured result")
 
 
 def _list_measured(view: CurveView) -> Iterator[tuple[PointFolder, MeasuredPoint]]:
@@ -186,7 +176,7 @@ def check_description(view: CurveView) -> Iterator[Complaint]:
     misfits = find_misfits(document.values, DESCRIPTION_FIELDS)
     for name, found, wanted in (*_find_wrong_values(document.values, view), *misfits):
         line = document.lines.get(name.rpartition(".")[2], 0)
-        yield complain(point.description.file, f"{name} {found}", wanted, line=line)
+        yield complain(point.description, f"{name} {found}", wanted, line=line)
 
 
 def _find_wrong_values(values: Mapping[str, object], view: CurveView) -> Iterator[Mismatch]:
@@ -198,23 +188,20 @@ def _find_wrong_values(values: Mapping[str, object], view: CurveView) -> Iterato
     if str(division).strip().lower() not in {name.lower() for name in view.rules.values.divisions}:
         yield "division", describe_mismatch(division), " or ".join(view.rules.values.divisions)
     yield from _find_wrong_availability(values, view)
-    least, most = 1, view.rules.values.most_ultra_low_concurrency
+    limit = view.rules.values.most_ultra_low_concurrency
     if "c_min_override" in values:
         lowest = values["c_min_override"]
-        if not (is_whole(lowest) and least <= lowest <= most):
-            yield "c_min_override", describe_mismatch(lowest), f"{least} to {most}"
+        if not (is_whole(lowest) and 1 <= lowest <= limit):
+            yield "c_min_override", describe_mismatch(lowest), f"1 to {limit}"
     yield from find_misfits(values, PARALLEL_FIELDS)
     summary = values.get("config_summary")
-    if (
-        summary is not None
-        and not isinstance(summary, Mapping)
-        and not (isinstance(summary, str) and len(summary) >= 4)
-    ):
+    if (isinstance(summary, str) and len(summary) < 4) or not isinstance(summary, str | Mapping | None):
         yield "config_summary", describe_mismatch(summary), "an object, or a text of at least four characters"
     nodes = values.get("node_types")
     if not isinstance(nodes, list):
         yield "node_types", describe_mismatch(nodes), "a list"
-    for node in nodes if isinstance(nodes, list) else ():
+        return
+    for node in nodes:
         yield from _find_wrong_node_values(node)
 
 
@@ -236,14 +223,11 @@ def _find_wrong_availability(values: Mapping[str, object], view: CurveView) -> I
         yield "target_availability_date", "is missing", "the date of availability, for a Preview system"
 
 
-def _is_date(value: Any) -> bool:
-    if not isinstance(value, str) or not _DATE.fullmatch(value):
-        return False
+def _is_date(value: object) -> bool:
     try:
-        datetime.date.fromisoformat(value)
+        return bool(_DATE.fullmatch(str(value))) and bool(datetime.date.fromisoformat(str(value)))
     except ValueError:
         return False
-    return True
 
 
 def _find_wrong_node_values(node: Any) -> Iterator[Mismatch]:
@@ -259,11 +243,9 @@ def _find_wrong_node_values(node: Any) -> Iterator[Mismatch]:
             yield "host_processor_core_count", describe_mismatch(count), WHOLE
 
 
-DESCRIPTION_RULES = ((make_rule("system-description-valid", "the system's description is valid"), check_description),)
-
-
+_DESCRIPTION_RULE = (make_rule("system-description-valid", "the system's description is valid"), check_description)
 _OF_SYSTEMS = (*SYSTEM_RULES, *POWER_RULES)
-_OF_CURVES = (*CURVE_STRUCTURE_RULES, *DESCRIPTION_RULES, *CURVE_RULES, *RESULT_RULES, *ACCURACY_RULES)
+_OF_CURVES = (*CURVE_STRUCTURE_RULES, _DESCRIPTION_RULE, *CURVE_RULES, *RESULT_RULES, *ACCURACY_RULES)
 _OF_POINTS = (*POINT_STRUCTURE_RULES, *POINT_RULES)
 
 ALL_ENDPOINTS_RULES: tuple[Rule, ...] = tuple(
@@ -290,26 +272,21 @@ def check_endpoints(path: Path, rules: CurveRules | None = None) -> TreeReport:
     with collect_closed_folders() as closed:
         submissions = find_submissions(path)
         findings = [finding for folder in submissions for finding in _check_submission(folder, ruled)]
+    roots = [*((folder.path, folder.shown) for folder in submissions), (path, "")]
     return TreeReport(
         root=str(path),
         rounds=(f"Endpoints {ruled.version}",),
         layouts=(NAME,),
         facts=(),
-        findings=report_closed_folders(
-            closed, [*((folder.path, folder.shown) for folder in submissions), (path, "")], findings
-        ),
+        findings=report_closed_folders(closed, roots, findings),
     )
 
 
 def verify_endpoints(path: Path) -> TreeReport:
     """Find contradictions between each point and its run; ignore missing files and broken rules."""
     report = check_endpoints(path)
-    kept = tuple(
-        finding
-        for finding in report.findings
-        if finding.rule.id in _CONTRADICTIONS or finding.rule in (INTERNAL, UNREADABLE)
-    )
-    return replace(report, findings=kept)
+    kept = {*_CONTRADICTIONS, INTERNAL.id, UNREADABLE.id}
+    return replace(report, findings=tuple(finding for finding in report.findings if finding.rule.id in kept))
 
 
 def _check_submission(folder: SubmissionFolder, rules: CurveRules) -> Iterator[TreeFinding]:

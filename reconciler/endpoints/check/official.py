@@ -42,7 +42,7 @@ _SECONDS = 600.0
 
 
 def run_official_checker(
-    report: TreeReport, path: Path, environment: Path, output: Path, lists: PublishedLists | None = None
+    report: TreeReport, path: Path, environment: Path, output: Path, lists: PublishedLists
 ) -> TreeReport:
     """Add the official checker's findings about the submission at ``path`` to the report. ``environment``: a virtual
     environment with the package; for any other folder, the running Python is used.
@@ -51,10 +51,8 @@ def run_official_checker(
     """
     found = find_submissions(path)
     if len(found) != 1:
-        raise ReconcilerError(
-            f"{path} contains {len(found)} submissions",
-            fix="the official checker takes one submission: pass its folder",
-        )
+        fix = "the official checker takes one submission: pass its folder"
+        raise ReconcilerError(f"{path} contains {len(found)} submissions", fix=fix)
     python = environment / "bin/python"
     command = [str(python.absolute()) if python.is_file() else sys.executable, "-c", _CODE]
     output.mkdir(parents=True, exist_ok=True)
@@ -62,7 +60,7 @@ def run_official_checker(
     for file in (log, written):
         file.unlink(missing_ok=True)
     root = found[0].path.resolve()
-    newer = [str(file.resolve()) if file else "" for file in astuple(lists or PublishedLists())]
+    newer = [str(file.resolve()) if file else "" for file in astuple(lists)]
     with Child(
         [*command, str(root), str(written), *newer], folder=output, log=log, environment=build_child_environment()
     ) as child:

@@ -14,9 +14,12 @@ from reconciler.endpoints.check.structure import (
     Mismatch,
     PointView,
     complain,
+    complain_unreadable,
     describe_mismatch,
     make_rule,
 )
+from reconciler.endpoints.rules.judge import FEW, WINDOWABLE
+from reconciler.endpoints.rules.point import DRIFTING
 from reconciler.endpoints.rules.regions import CHOICE, REGIONS
 from reconciler.endpoints.tree.content import DEDICATED, ELECTED
 from reconciler.loadgen import keys
@@ -36,7 +39,7 @@ def check_form(view: PointView) -> Iterator[Complaint]:
         return
     for name, place, wanted in _find_malformed(document.values):
         fix = "render the submission again instead of editing the file"
-        yield complain(view.folder.point.file, f"{name} {place}", wanted, fix, line=_find_line(document, name))
+        yield complain(view.folder, f"{name} {place}", wanted, fix, line=_find_line(document, name))
 
 
 def _find_line(document: ResultDocument, path: str) -> int:
@@ -87,16 +90,11 @@ def _find_malformed_warmup(warmup: Any) -> Iterator[Mismatch]:
 
 
 def _find_malformed_nodes(values: Mapping[str, object]) -> Iterator[Mismatch]:
-    nodes = values.get("nodes_used")
-    if nodes is not None:
-        entries = nodes if isinstance(nodes, list) else [None]
-        for entry in entries:
-            good = isinstance(entry, Mapping) and all(
-                is_whole(entry.get(name)) for name in ("system_node_ensemble_id", "nodes")
-            )
-            if not good:
-                yield "nodes_used", describe_mismatch(entry), "entries with system_node_ensemble_id and nodes"
-    short = values.get("dp_shortfall")
+    nodes, short = values.get("nodes_used"), values.get("dp_shortfall")
+    for entry in nodes if isinstance(nodes, list) else () if nodes is None else (None,):
+        stated = entry if isinstance(entry, Mapping) else {}
+        if not (is_whole(stated.get("system_node_ensemble_id")) and is_whole(stated.get("nodes"))):
+            yield "nodes_used", describe_mismatch(entry), "entries with system_node_ensemble_id and nodes"
     if short is not None:
         stated = short if isinstance(short, Mapping) else {}
         if not (is_whole(stated.get("dp_actual")) and is_whole(stated.get("dp_formula")) and stated.get("reason")):
@@ -104,12 +102,12 @@ def _find_malformed_nodes(values: Mapping[str, object]) -> Iterator[Mismatch]:
 
 
 def check_summary_form(view: PointView) -> Iterator[Complaint]:
-    document = view.folder.summary.value
-    if document is None or view.folder.measured is None:
+    read = view.folder.summary
+    if read.value is None or view.folder.measured is None:
         return  # its problems are reported as a file that cannot be read
-    for name, found, wanted in find_misfits(document.values, SUMMARY_FIELDS):
-        place = view.folder.summary.file
-        yield complain(place, f"{name} {found}", f"{wanted}, as written by the client", line=_find_line(document, name))
+    for name, found, wanted in find_misfits(read.value.values, SUMMARY_FIELDS):
+        line = _find_line(read.value, name)
+        yield complain(read, f"{name} {found}", f"{wanted}, as written by the client", line=line)
 
 
 def check_disclosure(view: PointView) -> Iterator[Complaint]:
@@ -118,13 +116,13 @@ def check_disclosure(view: PointView) -> Iterator[Complaint]:
         return
     missing = [name for name in view.rules.values.disclosure if document.get(name) in (None, "")]
     if missing:
-        yield complain(view.folder.point.file, f"no {', '.join(missing)}", "all fields of the disclosure")
+        yield complain(view.folder, f"no {', '.join(missing)}", "all fields of the disclosure")
 
 
 def check_cohort(view: PointView) -> Iterator[Complaint]:
     cohort = view.folder.get("target_cohort")
     if isinstance(cohort, str) and not _COHORT.fullmatch(cohort):
-        yield complain(view.folder.point.file, f"target_cohort {cohort!r}", "YYYY-MM-C0 or YYYY-MM-C1")
+        yield complain(view.folder, f"target_cohort {cohort!r}", "YYYY-MM-C0 or YYYY-MM-C1")
 
 
 def check_old_seeds(view: PointView) -> Iterator[Complaint]:
@@ -134,19 +132,19 @@ def check_old_seeds(view: PointView) -> Iterator[Complaint]:
     for name in ("scheduler_rng_seed", keys.SAMPLE_INDEX_RNG_SEED):
         seed = view.folder.get_nested("runtime_settings", "runtime", name)
         found = f"no seed_set, but {name} {seed}"
-        yield complain(view.folder.point.file, found, "a published seed set", warning=seed == 42)
+        yield complain(view.folder, found, "a published seed set", warning=seed == 42)
 
 
 def check_offline(view: PointView) -> Iterator[Complaint]:
     offline = view.folder.get("offline")
     if offline is not None and offline not in _OFFLINE:
-        yield complain(view.folder.point.file, f"offline {describe_mismatch(offline)}", ", ".join(_OFFLINE))
+        yield complain(view.folder, f"offline {describe_mismatch(offline)}", ", ".join(_OFFLINE))
 
 
 def check_region(view: PointView) -> Iterator[Complaint]:
     region = view.folder.get("region")
     if region is not None and region not in (*REGIONS, CHOICE):
-        yield complain(view.folder.point.file, f"region {describe_mismatch(region)}", ", ".join((*REGIONS, CHOICE)))
+        yield complain(view.folder, f"region {describe_mismatch(region)}", ", ".join((*REGIONS, CHOICE)))
 
 
 def check_pattern(view: PointView) -> Iterator[Complaint]:
@@ -156,118 +154,81 @@ def check_pattern(view: PointView) -> Iterator[Complaint]:
     pattern = "concurrency" if pattern is None else pattern
     allowed = view.rules.values.load_patterns
     if pattern not in allowed:
-        yield complain(view.folder.point.file, f"load_pattern {describe_mismatch(pattern)}", " or ".join(allowed))
+        yield complain(view.folder, f"load_pattern {describe_mismatch(pattern)}", " or ".join(allowed))
     concurrency = view.folder.get("concurrency")
     if is_whole(concurrency) and int(concurrency) <= 0:
-        yield complain(view.folder.point.file, f"concurrency {concurrency}", "at least 1")
+        yield complain(view.folder, f"concurrency {concurrency}", "at least 1")
 
 
 def check_warmup(view: PointView) -> Iterator[Complaint]:
     if view.folder.point.value is not None and view.folder.get("warmup") is None:
-        yield complain(view.folder.point.file, "no warmup", "the warm-up, with zeros if there was none")
+        yield complain(view.folder, "no warmup", "the warm-up, with zeros if there was none")
 
 
 def check_warmup_logs(view: PointView) -> Iterator[Complaint]:
-    warmup = view.folder.get("warmup")
-    if not isinstance(warmup, Mapping) or not warmup.get("requests_issued"):
-        return
-    if warmup.get("logs_retained") is not True:
-        yield complain(
-            view.folder.point.file, "logs_retained is not true", "true: reviewers may ask for the warm-up's logs"
-        )
+    issued, retained = (view.folder.get_nested("warmup", name) for name in ("requests_issued", "logs_retained"))
+    if issued and retained is not True:
+        yield complain(view.folder, "logs_retained is not true", "true: reviewers may ask for the warm-up's logs")
 
 
 def check_salt(view: PointView) -> Iterator[Complaint]:
     if view.folder.get_nested("runtime_settings", "warmup", "salt") is True:
         wanted = "a warm-up without the performance dataset, which needs no salt"
-        yield complain(view.folder.point.file, "the warm-up used salt", wanted)
+        yield complain(view.folder, "the warm-up used salt", wanted)
 
 
 def check_named(view: PointView) -> Iterator[Complaint]:
     stated = view.folder.get("concurrency")
     if is_whole(stated) and int(stated) != view.folder.named:
-        yield complain(view.folder.point.file, f"concurrency {stated} in {view.folder.name}/", f"a folder r{stated}/")
+        yield complain(view.folder, f"concurrency {stated} in {view.folder.name}/", f"a folder r{stated}/")
 
 
 def check_window_words(view: PointView) -> Iterator[Complaint]:
-    block = view.folder.get("steady_state")
-    if not isinstance(block, Mapping):
-        return
     known = view.rules.values
-    words = [
-        ("status", block.get("status"), known.coverage_statuses),
-        ("verdict", block.get("verdict"), known.verdicts),
-    ]
-    states = block.get("state")
+    status, verdict, states = (view.folder.get_nested("steady_state", name) for name in ("status", "verdict", "state"))
+    words = [("status", status, known.coverage_statuses), ("verdict", verdict, known.verdicts)]
     if isinstance(states, Mapping):
         words += [(f"state of {metric}", state, known.metric_states) for metric, state in states.items()]
     for name, word, allowed in words:
         if word is not None and word not in allowed:
-            yield complain(view.folder.point.file, f"{name} {describe_mismatch(word)}", ", ".join(allowed))
+            yield complain(view.folder, f"{name} {describe_mismatch(word)}", ", ".join(allowed))
 
 
 def check_window_sense(view: PointView) -> Iterator[Complaint]:
-    block = view.folder.get("steady_state")
-    if not isinstance(block, Mapping):
-        return
-    least, place = view.rules.values.least_super_passes, view.folder.point.file
-    spans = _count_passes(block.get("window"))
-    states = block.get("state")
-    drifting = (
-        [str(n) for n, s in states.items() if str(s).startswith("Drifting")] if isinstance(states, Mapping) else []
-    )
-    if block.get("status") == "windowable":
+    point, least = view.folder, view.rules.values.least_super_passes
+    status, states = (point.get_nested("steady_state", name) for name in ("status", "state"))
+    first, last = (point.get_nested("steady_state", "window", f"super_pass_{end}") for end in ("start", "end"))
+    spans = last - first + 1 if is_whole(first) and is_whole(last) else None
+    listed = states.items() if isinstance(states, Mapping) else ()
+    drifting = sorted(str(metric) for metric, state in listed if str(state).startswith(DRIFTING))
+    if status == WINDOWABLE:
         if spans is not None and spans < least:
-            yield complain(place, f"windowable over {spans} super-passes", f"at least {least}")
+            yield complain(point, f"windowable over {spans} super-passes", f"at least {least}")
         if drifting:
-            yield complain(
-                place, f"windowable, but {', '.join(sorted(drifting))} drifts", "no drift in any gating metric"
-            )
-    elif block.get("status") == "insufficient_passes" and spans is not None and spans >= least:
-        yield complain(
-            place, f"insufficient_passes over {spans} super-passes", f"fewer than {least}", warning=bool(drifting)
-        )
-
-
-def _count_passes(window: Any) -> int | None:
-    if not isinstance(window, Mapping):
-        return None
-    first, last = window.get("super_pass_start"), window.get("super_pass_end")
-    return int(last) - int(first) + 1 if is_whole(first) and is_whole(last) else None
+            yield complain(point, f"windowable, but {', '.join(drifting)} drifts", "no drift in any gating metric")
+    elif status == FEW and spans is not None and spans >= least:
+        found = f"insufficient_passes over {spans} super-passes"
+        yield complain(point, found, f"fewer than {least}", warning=bool(drifting))
 
 
 def check_as_run(view: PointView) -> Iterator[Complaint]:
     """Compare point.yaml with the client's configuration of the run."""
     measured, document = view.folder.measured, view.folder.point.value
-    if measured is None or document is None:
-        if document is not None:
-            for problem in view.folder.results[1]:
-                if problem.rule == "ran-as-asked":
-                    yield complain(
-                        f"{view.folder.shown}/{problem.file}", problem.text, "the file as written by the client"
-                    )
+    if document is None:
         return
-    settings = document.get("runtime_settings")
-    stated: list[tuple[str, Any, Any]] = [
-        ("load_pattern", document.get_nested("runtime_settings", "load_pattern"), measured.load_pattern)
-    ]
-    if not measured.is_offline:
-        stated.append(("concurrency", document.get("concurrency"), measured.concurrency))
-    if isinstance(settings, Mapping):
-        stated += [
-            ("min_duration_ms", settings.get("min_duration_ms"), measured.min_duration_ms),
-            ("stream_all_chunks", settings.get("stream_all_chunks"), measured.stream_all_chunks),
-        ]
-        runtime = settings.get("runtime")
-        seeds = runtime if isinstance(runtime, Mapping) else {}
-        stated += [(name, seeds.get(name), seed) for name, seed in measured.seeds.items()]
-    for name, said, ran in stated:
-        if said is not None and said != ran:
+    if measured is None:
+        yield from complain_unreadable(view.folder, "ran-as-asked")
+        return
+    ran: list[tuple[tuple[str, ...], object]] = [(("runtime_settings", "load_pattern"), measured.load_pattern)]
+    ran += [] if measured.is_offline else [(("concurrency",), measured.concurrency)]
+    ran += [(("runtime_settings", name), getattr(measured, name)) for name in ("min_duration_ms", "stream_all_chunks")]
+    ran += [(("runtime_settings", "runtime", name), seed) for name, seed in measured.seeds.items()]
+    for path, value in ran:
+        name, said = path[-1], document.get_nested(*path)
+        if said is not None and said != value:
             fix = "render the submission again: point.yaml is derived from the run"
             line = document.lines.get(name, 0)
-            yield complain(
-                view.folder.point.file, f"{name} {describe_mismatch(said)}", f"{ran}, as in the run", fix, line=line
-            )
+            yield complain(view.folder, f"{name} {describe_mismatch(said)}", f"{value}, as in the run", fix, line=line)
 
 
 POINT_RULES = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -14,7 +15,7 @@ from reconciler.resource.quantities import is_whole, parse_number
 from reconciler.tree.findings import Complaint
 
 _DIGITS = 18  # maximum digits of a count
-_PARALLEL = ("tensor_parallel", "pipeline_parallel", "expert_parallel")
+_PARALLEL = ("tensor_parallel", "pipeline_parallel", "expert_parallel", "data_parallel")
 
 
 def find_power(system: SystemFolder, rules: CurveRules) -> ProvisionedPower | None:
@@ -56,19 +57,19 @@ def check_descriptor(view: DescribedSystem) -> Iterator[Complaint]:
     if read.absent:
         optional = [name.lower() for name in view.rules.values.power_optional]
         if str(_find_description(view.folder).get("division")).lower() not in optional:
-            yield complain(read.file, "no such file", "the system's provisioned power, with its sources")
+            yield complain(read, "no such file", "the system's provisioned power, with its sources")
         return
     if read.problem:
-        yield complain(read.file, read.problem, "a readable descriptor", line=read.line)
+        yield complain(read, read.problem, "a readable descriptor", line=read.line)
     power = find_power(view.folder, view.rules)
     if power is None or read.value is None:
         return
     for name, found, wanted in find_misfits(read.value.values, POWER_FIELDS):
-        yield complain(read.file, f"{name} {found}", wanted)
+        yield complain(read, f"{name} {found}", wanted)
     for problem in power.problems:
-        yield complain(read.file, problem, "all values that determine the provisioned power")
+        yield complain(read, problem, "all values that determine the provisioned power")
     for warning in power.warnings:
-        yield complain(read.file, warning, "consistent values", warning=True)
+        yield complain(read, warning, "consistent values", warning=True)
     yield from _check_cooling(view)
 
 
@@ -79,20 +80,20 @@ def _check_cooling(view: DescribedSystem) -> Iterator[Complaint]:
     cooling = "air" if len(words) > 1 else next(iter(words), "")
     if document is not None and cooling and document.get("cooling") != cooling:
         found = f"cooling {document.get('cooling')!r}"
-        yield complain(view.folder.power.file, found, f"{cooling}, as in system_desc.json")
+        yield complain(view.folder.power, found, f"{cooling}, as in system_desc.json")
 
 
 def check_estimated(view: DescribedSystem) -> Iterator[Complaint]:
     power = find_power(view.folder, view.rules)
     if power is not None and power.kilowatts is not None and power.estimated:
         wanted = "public sources; otherwise the result is marked MLC Estimated Power"
-        yield complain(view.folder.power.file, f"default figures of the rules: {'; '.join(power.estimated)}", wanted)
+        yield complain(view.folder.power, f"default figures of the rules: {'; '.join(power.estimated)}", wanted)
 
 
 def check_nodes(view: DescribedSystem) -> Iterator[Complaint]:
     for point, power in _list_points(view):
         for problem in _find_wrong_nodes(point, power):
-            yield complain(point.point.file, problem, "nodes of the system with enough accelerators for the point")
+            yield complain(point, problem, "nodes of the system with enough accelerators for the point")
 
 
 def _find_wrong_nodes(point: PointFolder, power: ProvisionedPower) -> Iterator[str]:
@@ -120,34 +121,27 @@ def _find_wrong_nodes(point: PointFolder, power: ProvisionedPower) -> Iterator[s
 
 
 def check_engagement(view: DescribedSystem) -> Iterator[Complaint]:
-    for point, power in _list_points(view):
-        yield from _check_replicas(point, power.accelerators)
-
-
-def _check_replicas(point: PointFolder, provisioned: int | None) -> Iterator[Complaint]:
     """Require as many replicas as fit into the system, or a reason for fewer."""
-    replicas, replica = _count_replicas(point)
-    place = point.point.file
-    if not replica or provisioned is None or _is_split(point):
-        found = "the parallelism or the number of accelerators is unknown"
-        yield complain(place, found, "both, to show that the whole system is used", warning=True)
-        return
-    if replica < 1 or replicas < 1:
-        yield complain(place, "a parallelism below 1", "at least 1")
-        return
-    fitting, short = provisioned // replica, point.get("dp_shortfall")
-    if replicas > fitting:
-        yield complain(place, f"{replicas} replicas of {replica} accelerators", f"at most {provisioned} accelerators")
-    elif replicas < fitting and not isinstance(short, Mapping):
-        yield complain(
-            place, f"{replicas} replicas", f"{fitting}, which fit into the system, or dp_shortfall with a reason"
-        )
-    elif replicas < fitting and (short.get("dp_actual"), short.get("dp_formula")) != (replicas, fitting):
-        yield complain(place, "dp_shortfall contradicts the replicas", f"{replicas} of {fitting}")
-    elif (replicas < fitting) or short is not None:
-        yield complain(
-            place, f"dp_shortfall: {replicas} of {fitting} replicas", "all accelerators in use", warning=True
-        )
+    for point, power in _list_points(view):
+        (replicas, replica), provisioned = _count_replicas(point), power.accelerators
+        if not replica or provisioned is None or _is_split(point):
+            found = "the parallelism or the number of accelerators is unknown"
+            yield complain(point, found, "both, to show that the whole system is used", warning=True)
+            continue
+        if replica < 1 or replicas < 1:
+            yield complain(point, "a parallelism below 1", "at least 1")
+            continue
+        fitting, short = provisioned // replica, point.get("dp_shortfall")
+        found = f"{replicas} replicas"
+        if replicas > fitting:
+            yield complain(point, f"{found} of {replica} accelerators", f"at most {provisioned} accelerators")
+        elif replicas < fitting and not isinstance(short, Mapping):
+            yield complain(point, found, f"{fitting}, which fit into the system, or dp_shortfall with a reason")
+        elif replicas < fitting and (short.get("dp_actual"), short.get("dp_formula")) != (replicas, fitting):
+            yield complain(point, "dp_shortfall contradicts the replicas", f"{replicas} of {fitting}")
+        elif replicas < fitting or short is not None:
+            found = f"dp_shortfall: {replicas} of {fitting} replicas"
+            yield complain(point, found, "all accelerators in use", warning=True)
 
 
 def _count_replicas(point: PointFolder) -> tuple[int, int]:
@@ -157,14 +151,11 @@ def _count_replicas(point: PointFolder) -> tuple[int, int]:
     values = document.values if document is not None else {}
     summary = values.get("config_summary")
     nested = summary if isinstance(summary, Mapping) else {}
-    found = {name: _read_whole(values.get(name, nested.get(name))) for name in (*_PARALLEL, "data_parallel")}
+    found = {name: _read_whole(values.get(name, nested.get(name))) for name in _PARALLEL}
     if all(value is None for value in found.values()):
         return 1, 0
-    replica = 1
-    for name in _PARALLEL:
-        replica *= 1 if (value := found[name]) is None else value
-    data = found["data_parallel"]
-    return (1 if data is None else data), replica
+    known = {name: 1 if value is None else value for name, value in found.items()}
+    return known.pop("data_parallel"), math.prod(known.values())
 
 
 def _is_split(point: PointFolder) -> bool:
@@ -185,7 +176,7 @@ def check_rate(view: DescribedSystem) -> Iterator[Complaint]:
         derived = point.measured.system_tps / kilowatts
         if abs(stated - derived) > abs(derived) * view.rules.values.metric_tolerance:
             wanted = f"{derived:.4f}, for {kilowatts} kW"
-            yield complain(point.summary.file, f"system_tps_per_kw {stated}", wanted)
+            yield complain(point.summary, f"system_tps_per_kw {stated}", wanted)
 
 
 def _read_stated_nodes(point: PointFolder) -> dict[int, int]:

@@ -37,8 +37,19 @@ def make_rule(name: str, title: str, *sources: str, warning: bool = False) -> Ru
     return Rule(f"curve.{name}", title, sources or (CHECKER, POLICY), severity)
 
 
-def complain(place: str, found: str, wanted: str, fix: str = "", *, line: int = 0, warning: bool = False) -> Complaint:
-    """Make a complaint. ``warning``: this case is milder than its rule."""
+def complain(
+    at: str | Read[ResultDocument] | PointFolder | CurveFolder,
+    found: str,
+    wanted: str,
+    fix: str = "",
+    *,
+    line: int = 0,
+    warning: bool = False,
+) -> Complaint:
+    """Make a complaint about a file or folder; about a point, it is about its point.yaml. ``warning``: this case is
+    milder than its rule."""
+    file = at.point if isinstance(at, PointFolder) else at
+    place = file.file if isinstance(file, Read) else file.shown if isinstance(file, CurveFolder) else file
     return Complaint(Place(place, line), found, wanted, fix=fix, severity=Severity.WARNING if warning else None)
 
 
@@ -94,13 +105,13 @@ def check_models(view: DescribedSystem) -> Iterator[Complaint]:
 
 def check_points_there(view: CurveView) -> Iterator[Complaint]:
     if not view.folder.points:
-        yield complain(view.folder.shown, "no point folder", "a folder r<N>/ for each concurrency N")
+        yield complain(view.folder, "no point folder", "a folder r<N>/ for each concurrency N")
 
 
 def _require_file(find: Callable[[PointFolder], Read[ResultDocument]], wanted: str) -> PointCheck:
     def check(view: PointView) -> Iterator[Complaint]:
         if (read := find(view.folder)).absent:
-            yield complain(read.file, "no such file", wanted)
+            yield complain(read, "no such file", wanted)
 
     return check
 
@@ -108,7 +119,7 @@ def _require_file(find: Callable[[PointFolder], Read[ResultDocument]], wanted: s
 def _require_readable(find: Callable[[PointFolder], Read[ResultDocument]], name: str) -> PointCheck:
     def check(view: PointView) -> Iterator[Complaint]:
         if (read := find(view.folder)).problem:
-            yield complain(read.file, read.problem, f"a readable {name}", line=read.line)
+            yield complain(read, read.problem, f"a readable {name}", line=read.line)
 
     return check
 
@@ -126,11 +137,15 @@ def check_config(view: PointView) -> Iterator[Complaint]:
 
 
 def check_summary_values(view: PointView) -> Iterator[Complaint]:
-    if view.folder.summary.absent:
-        return
-    for problem in view.folder.results[1]:
-        if problem.rule == "result-file-valid":
-            yield complain(f"{view.folder.shown}/{problem.file}", problem.text, "the file as written by the client")
+    if not view.folder.summary.absent:
+        yield from complain_unreadable(view.folder, "result-file-valid")
+
+
+def complain_unreadable(point: PointFolder, rule: str) -> Iterator[Complaint]:
+    """Complain about the values that make a run unreadable. ``rule``: the official check that fails."""
+    for problem in point.results[1]:
+        if problem.rule == rule:
+            yield complain(f"{point.shown}/{problem.file}", problem.text, "the file as written by the client")
 
 
 def check_accuracy_file(view: PointView) -> Iterator[Complaint]:

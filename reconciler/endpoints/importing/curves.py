@@ -1,4 +1,4 @@
-"""Reads the folder of an Endpoints submission, and renders the spec that declares its curves, using only facts from the
+"""Read the folder of an Endpoints submission, and render the spec that declares its curves, using only facts from the
 submission's own documents."""
 
 from __future__ import annotations
@@ -227,7 +227,6 @@ def _read_statements(point: PointFolder) -> Mapping[str, object]:
 
 # Spec of a point of an adopted Endpoints submission: its settings, and the facts of its documents.
 
-# Fields of a point.yaml that a rendering takes from a source other than `disclosure`, and those that it omits.
 # Fields of a system_desc.json that follow from the rest of the spec, or are computed.
 FOLLOWING = (
     *("division", "system_availability_status", "max_supported_concurrency", "node_types", "tps_utilization"),
@@ -241,24 +240,16 @@ _MICROSECONDS = 10**6
 def describe_point(
     item: TakenCell, stated: Mapping[str, object], concurrency: int, rules: CurveRules
 ) -> dict[str, Any]:
-    """Describe a point by flat names. ``stated``: the contents of its point.yaml and system_desc.json."""
-    return {**_spell(item), **_disclose(stated, rules), **_describe_warmup(stated, item, concurrency)}
-
-
-def _spell(item: TakenCell) -> dict[str, Any]:
-    """Return the settings of a point as written in a spec, by flat name."""
+    """Describe a point as in a spec, by flat names. ``stated``: the contents of its point.yaml and system_desc.json."""
     found = {name: add_unit(name, value) for name, value in item.settings.items()}
     if model := item.harness.get("model_name"):
         found["client.model_name"] = model
-    return make_exact(found)
+    return {**make_exact(found), **_disclose(stated, rules), **_describe_warmup(stated, item, concurrency)}
 
 
 def _disclose(stated: Mapping[str, object], rules: CurveRules) -> dict[str, Any]:
-    names = (
-        *DISCLOSED,
-        "target_cohort",
-        *(name for name in rules.values.per_point_description if name not in FOLLOWING),
-    )
+    varying = (name for name in rules.values.per_point_description if name not in FOLLOWING)
+    names = (*DISCLOSED, "target_cohort", *varying)
     found = {n: stated[n] for n in names if is_scalar(stated.get(n)) and stated[n] != ""}
     if found.get("config_summary") == summarise_deployment(found):
         del found["config_summary"]

@@ -5,13 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import ClassVar
 
 from reconciler.desired.detail import Detail
-from reconciler.endpoints.importing import results_folder
+from reconciler.endpoints.importing.results_folder import FolderRun
+from reconciler.endpoints.importing.results_folder import is_reader_of as is_reader_of
 from reconciler.endpoints.results import point_format as points
 from reconciler.endpoints.results.accuracy import read_accuracy_scores
 from reconciler.endpoints.rules.point import AGENTIC_PATTERN
-from reconciler.endpoints.rules.results import PLACES, UnreadablePointError
+from reconciler.endpoints.rules.results import PLACES, UnreadablePointError, read_client_version
 from reconciler.errors import LogError
 from reconciler.importing.log_folder import refuse_special
 from reconciler.importing.run_import import Import, ImportContext
@@ -26,12 +28,10 @@ from reconciler.storage.documents import parse_json_object, parse_yaml_mapping
 _OWN = {PERFORMANCE: RESULT_SUMMARY, ACCURACY: ACCURACY_RESULTS}
 
 
-class PointRun(results_folder.FolderRun, frozen=True):
+class PointRun(FolderRun, frozen=True):
     """The performance or accuracy run of a point."""
 
-    @property
-    def format(self) -> ResultFormat:
-        return points
+    format: ClassVar[ResultFormat] = points
 
     def make_run(self, resource: Resource, detail: Detail, context: ImportContext) -> Import:
         asked, files = detail.collect_values(), {name: path.read_bytes() for name, path in self.files.items()}
@@ -47,15 +47,13 @@ class PointRun(results_folder.FolderRun, frozen=True):
         return self.record_run(resource, detail, context, values)
 
 
-def is_reader_of(folder: Path) -> bool:
-    return results_folder.is_reader_of(folder)
-
-
 def find_runs(path: Path, _user_conf: Path | None = None) -> tuple[PointRun, ...]:
     """Find the performance run in a folder and its accuracy run, or the only one present. Raises LogError if there is
     none, or a file cannot be read."""
     refuse_special(path)
-    there = {name: found for name, places in PLACES.items() if (found := _find_file(path, places))}
+    # The first place of a file counts.
+    found = ((name, path / place) for name, places in PLACES.items() for place in reversed(places))
+    there = {name: file for name, file in found if file.is_file()}
     if CONFIG not in there:
         fix = "pass the client's report folder, or the point's folder in a submission"
         raise LogError(f"{path} has no {CONFIG}", fix=fix)
@@ -67,10 +65,6 @@ def find_runs(path: Path, _user_conf: Path | None = None) -> tuple[PointRun, ...
     if not runs:
         raise LogError(f"{path} has no {RESULT_SUMMARY} of a point, and no score file", fix="run the point again")
     return runs
-
-
-def _find_file(path: Path, places: tuple[str, ...]) -> Path | None:
-    return next((path / place for place in places if (path / place).is_file()), None)
 
 
 def _read_runs(path: Path, there: Mapping[str, Path]) -> list[PointRun]:
@@ -85,7 +79,7 @@ def _read_runs(path: Path, there: Mapping[str, Path]) -> list[PointRun]:
         summary = parse_json_object(there[RESULT_SUMMARY].read_bytes())
         if parse_number(summary.get("n_samples_issued")) and not (scored and asked == 1):
             played = config.get_nested("settings", "load_pattern", "type") == AGENTIC_PATTERN
-            found.append(_make_run(path, PERFORMANCE, there, results_folder.read_version(summary), scored=played))
+            found.append(_make_run(path, PERFORMANCE, there, read_client_version(summary), scored=played))
     return [*found, _make_run(path, ACCURACY, there)] if scored else found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -15,6 +15,7 @@ from reconciler.endpoints.results import harness_format as endpoints_results
 from reconciler.endpoints.results.accuracy import read_accuracy_scores
 from reconciler.endpoints.results.harness_format import AUDIT, find_other_results, measure_results, parse_results
 from reconciler.endpoints.results.measurements import SEEDS, Results, collect_result_settings
+from reconciler.endpoints.rules.results import read_client_version
 from reconciler.errors import LogError
 from reconciler.execute.attempt_record import describe_artifact
 from reconciler.importing.log_folder import refuse_special
@@ -28,7 +29,6 @@ from reconciler.resource.quantities import parse_number
 from reconciler.resource.resources import Resource
 from reconciler.rules.results.format import KeptFile, ResultFormat
 from reconciler.rules.ruleset import BenchmarkRules
-from reconciler.storage.documents import ResultDocument
 from reconciler.storage.files import hash_file
 from reconciler.tree.reading.cell import CellFiles
 
@@ -45,9 +45,7 @@ class FolderRun(Struct, frozen=True):
     files: Mapping[str, Path]
     version: str = ""
 
-    @property
-    def format(self) -> ResultFormat:
-        raise NotImplementedError
+    format: ClassVar[ResultFormat]
 
     @property
     def made(self) -> Made:
@@ -91,11 +89,8 @@ class FolderRun(Struct, frozen=True):
 class EndpointsRun(FolderRun, frozen=True, kw_only=True):
     """A run of the harness. ``left``: the contents of its files."""
 
+    format: ClassVar[ResultFormat] = endpoints_results
     left: Results
-
-    @property
-    def format(self) -> ResultFormat:
-        return endpoints_results
 
     def make_run(self, resource: Resource, detail: Detail, context: ImportContext) -> Import:
         wanted = detail.collect_values()
@@ -159,13 +154,8 @@ def _read_run(path: Path, config: Path, mode: str) -> EndpointsRun | None:
         there = bool(summary and parse_number(summary.get("n_samples_issued")))
     else:
         there = bool(scores and list(read_accuracy_scores(scores)))
-    return EndpointsRun(path, mode, files, read_version(summary), left=left) if there else None
-
-
-def read_version(summary: ResultDocument | None) -> str:
-    """Read the version of the client that left a summary."""
-    stated = (summary.get(name) for name in ("version", "git_sha")) if summary else ()
-    return " ".join(str(part) for part in stated if part)
+    version = read_client_version(summary) if summary else ""
+    return EndpointsRun(path, mode, files, version, left=left) if there else None
 
 
 def _is_kept(below: Path) -> bool:

@@ -61,16 +61,10 @@ def judge_accuracy_scores(results: ResultDocument, bars: Iterable[Bar], *, singl
     scores = list(read_accuracy_scores(results))
     if not scores or any(score.get("score") is None for score in scores):
         raise ValueError("not every accuracy dataset has a score")
-    judged = list(_judge_bars(results, bars, single=single))
+    measured = ((bar, read_score(results, bar.metric, single=single)) for bar in bars)
+    judged = [bar.describe(show_plain(value), met=bar.admits(value)) for bar, value in measured if value is not None]
     metric = {"value": judged[0]["measured"], "unit": judged[0]["metric"]} if judged else _average_scores(scores)
     return {"metric": metric, "bars": judged, "accuracy_met": all(bar["met"] for bar in judged) or not binds}
-
-
-def _judge_bars(results: ResultDocument, bars: Iterable[Bar], *, single: bool) -> Iterator[dict[str, Any]]:
-    for bar in bars:
-        found = read_score(results, bar.metric, single=single)
-        if found is not None:
-            yield bar.describe(show_plain(found), met=bar.admits(found))
 
 
 def _average_scores(scores: Iterable[Mapping[str, Any]]) -> dict[str, str] | None:

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from reconciler.endpoints.results.audits import CACHING
-from reconciler.endpoints.results.measurements import BOUNDS, REQUESTED, SEEDS
+from reconciler.endpoints.results.measurements import BOUNDS, REQUESTED, SEEDS, show_field
 from reconciler.endpoints.rules.curve_rules import load_endpoints_rules
 from reconciler.endpoints.rules.point import AGENTIC_PATTERN, OFFLINE_PATTERN
 from reconciler.endpoints.rules.results import find_performance_dataset, list_datasets
@@ -86,11 +86,8 @@ def examine_client(locations: Mapping[str, str], root: Path) -> Iterator[tuple[s
         yield f"the client's interpreter is missing: {python}", True, f"cd {code} && {make}, or set client.python"
     head = find_head(code) or ""
     text = f"the official client is commit {head[:7] or 'unknown'}; this release was tested with {tried}"
-    yield (
-        text,
-        False,
-        "" if head.startswith(tried) else f"git -C {code} checkout {tried}, if it rejects its configuration",
-    )
+    fix = "" if head.startswith(tried) else f"git -C {code} checkout {tried}, if it rejects its configuration"
+    yield text, False, fix
 
 
 def list_client_settings(mode: str, declared: Iterable[str]) -> tuple[str, ...]:
@@ -124,11 +121,10 @@ def build_client_config(asked: Mapping[str, Any], places: ClientPlaces) -> dict[
     config = _collect_asked(asked)
     config["model_params"] |= {"tokenizer_name": places.tokenizer} if places.tokenizer else {}
     config["datasets"] = [_build_performance(asked, places.dataset)]
-    if not timed:
-        scored = (
-            _build_swe_bench(asked, places.service) if asked.get(AGENTIC) else _build_accuracy(asked, places.accuracy)
-        )
-        config["datasets"].append(scored)
+    if not timed and asked.get(AGENTIC):
+        config["datasets"].append(_build_swe_bench(asked, places.service))
+    elif not timed:
+        config["datasets"].append(_build_accuracy(asked, places.accuracy))
     key = places.key_variable
     config["endpoint_config"] |= {"endpoints": [places.url], **({"api_key": f"${{{key}}}"} if key else {})}
     config["report_dir"] = places.report
@@ -154,8 +150,7 @@ def find_config_differences(
         if not is_same(wanted, found):
             line = config.lines.get(path[-1], 0)
             where = f" (line {line})" if line else ""
-            shown = "nothing" if found is None else " ".join(str(found).split())[:80]
-            yield f"{'.'.join(path)}: expected {wanted}, {CONFIG} says {shown}{where}"
+            yield f"{'.'.join(path)}: expected {wanted}, {CONFIG} says {show_field(found)}{where}"
 
 
 def find_place_differences(config: ResultDocument, reported: ResultDocument) -> Iterator[str]:
@@ -164,18 +159,14 @@ def find_place_differences(config: ResultDocument, reported: ResultDocument) -> 
     for path in _PLACES:
         wanted, found = reported.get_nested(*path), config.get_nested(*path)
         if wanted is not None and wanted != found:
-            yield f"{'.'.join(path)}: expected {_shorten(wanted)}, {CONFIG} says {_shorten(found)}"
+            yield f"{'.'.join(path)}: expected {show_field(wanted, 160)}, {CONFIG} says {show_field(found, 160)}"
     wanted, found = (_list_datasets(document) for document in (reported, config))
     if wanted != found:
-        yield f"datasets: expected {_shorten(wanted)}, {CONFIG} says {_shorten(found)}"
+        yield f"datasets: expected {show_field(wanted, 160)}, {CONFIG} says {show_field(found, 160)}"
 
 
 def _list_datasets(config: ResultDocument) -> list[tuple[str, ...]]:
     return [tuple(str(entry.get(name)) for name in ("name", "type", "path")) for entry in list_datasets(config)]
-
-
-def _shorten(found: object) -> str:
-    return "nothing" if found is None else " ".join(str(found).split())[:160]
 
 
 def _collect_asked(asked: Mapping[str, Any]) -> dict[str, Any]:

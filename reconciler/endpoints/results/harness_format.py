@@ -55,13 +55,18 @@ JUDGED: tuple[str, ...] = (RESULT_SUMMARY, f"{AUDIT}/*")
 
 def read_results(folder: Path) -> Results:
     """Read a folder whose files have the names of a record's artifacts. Raises ValueError like ``parse_results``."""
-    paths = (folder / name for name in (CONFIG, RESULT_SUMMARY, ACCURACY_RESULTS))
-    found = [*(path for path in paths if path.is_file()), *(folder / AUDIT).rglob("*.json")]
     try:
-        return parse_results({path.relative_to(folder).as_posix(): read_regular(path) for path in found})
+        return parse_results(read_files(folder))
     except OSError as error:
         refuse_storage_error(error, folder)
         raise ValueError(f"{error.filename}: {error.strerror}") from error
+
+
+def read_files(folder: Path) -> dict[str, bytes]:
+    """Read the results and the tests in a folder, by the names of a record's artifacts. Raises OSError."""
+    paths = [path for name in (CONFIG, RESULT_SUMMARY, ACCURACY_RESULTS) if (path := folder / name).is_file()]
+    paths += sorted((folder / AUDIT).rglob("*.json"))
+    return {path.relative_to(folder).as_posix(): read_regular(path) for path in paths}
 
 
 def parse_results(files: Mapping[str, bytes]) -> Results:

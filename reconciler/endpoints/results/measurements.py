@@ -15,6 +15,7 @@ from msgspec import Struct
 from reconciler.endpoints.results.accuracy import read_accuracy_scores, read_sample_count, show_plain
 from reconciler.endpoints.results.audits import Audits
 from reconciler.endpoints.rules.point import AGENTIC_PATTERN
+from reconciler.endpoints.rules.results import read_client_version
 from reconciler.loadgen import keys
 from reconciler.loadgen.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
 from reconciler.loadgen.settings import list_settings
@@ -41,6 +42,8 @@ _UNITS = {
     keys.RESULT_COMPLETED_SAMPLES_PER_SEC: "queries/s",
     keys.RESULT_COMPLETED_TOKENS_PER_SECOND: "tokens/s",
 }
+
+_RATES = {keys.RESULT_COMPLETED_SAMPLES_PER_SEC: "qps", keys.RESULT_COMPLETED_TOKENS_PER_SECOND: "tps"}
 
 
 def list_read_settings(mode: str, scenario: str) -> tuple[str, ...]:
@@ -100,20 +103,20 @@ def find_differences(results: Results, asked: Mapping[str, object]) -> Iterator[
     that did not end. ``asked``: identity inputs of the run, in the units of specs (ms)."""
     config, scenario, mode = results.config, str(asked["scenario"]), str(asked["mode"])
     if scenario not in list_scenarios(config):
-        kind = f"type {_show_field(config.get('type'))}"
+        kind = f"type {show_field(config.get('type'))}"
         pattern = config.get_nested("settings", "load_pattern", "type")
-        kind += f" with load pattern {_show_field(pattern)}" if pattern is not None else ""
+        kind += f" with load pattern {show_field(pattern)}" if pattern is not None else ""
         yield FieldDifference("scenario", scenario, kind, CONFIG, config.lines.get("type", 0))
     yield from _compare_mode(results, mode)
     name, model = config.get_nested("model_params", "name"), str(asked.get("harness.model_name", ""))
     if model and name != model:
-        yield FieldDifference("model", model, _show_field(name), CONFIG, config.lines.get("name", 0))
+        yield FieldDifference("model", model, show_field(name), CONFIG, config.lines.get("name", 0))
     yield from _compare_settings(config, asked)
     count = asked.get(keys.ACCURACY_SAMPLE_COUNT)
     if mode == "accuracy" and count is not None and results.scores is not None:
         found = read_sample_count(results.scores)
         if found != count:
-            yield FieldDifference(keys.ACCURACY_SAMPLE_COUNT, str(count), _show_field(found), ACCURACY_RESULTS)
+            yield FieldDifference(keys.ACCURACY_SAMPLE_COUNT, str(count), show_field(found), ACCURACY_RESULTS)
     if results.summary is not None and mode == "performance":
         yield from _check_end(results.summary)
 
@@ -133,16 +136,16 @@ def _compare_settings(config: ResultDocument, asked: Mapping[str, object]) -> It
     for name, path in _PATHS.items():
         value, found = asked.get(name), config.get_nested(*path)
         if value is not None and parse_number(found) != Decimal(str(value)):
-            yield FieldDifference(name, str(value), _show_field(found), CONFIG, config.lines.get(path[-1], 0))
+            yield FieldDifference(name, str(value), show_field(found), CONFIG, config.lines.get(path[-1], 0))
 
 
 def _check_end(summary: ResultDocument) -> Iterator[FieldDifference]:
     if summary.get("complete") is False or summary.get("state") not in (None, "complete"):
-        state = _show_field(summary.get("state"))
+        state = show_field(summary.get("state"))
         yield FieldDifference("end", "a run that came to its end", state, RESULT_SUMMARY, summary.lines.get("state", 0))
     took = parse_number(summary.get("duration_ns"))
     if not took or took < 0:
-        yield FieldDifference("duration", "a duration", _show_field(summary.get("duration_ns")), RESULT_SUMMARY)
+        yield FieldDifference("duration", "a duration", show_field(summary.get("duration_ns")), RESULT_SUMMARY)
 
 
 def find_excess_duration(summary: ResultDocument, seconds: float) -> Iterator[FieldDifference]:
@@ -150,10 +153,8 @@ def find_excess_duration(summary: ResultDocument, seconds: float) -> Iterator[Fi
     run. Both clocks are monotonic, so a clock adjustment does not explain it."""
     took = parse_number(summary.get("duration_ns"))
     if took is not None and took > Decimal(str(seconds)) * _SECOND:
-        found, line = f"{took / _SECOND:.6g} s", summary.lines.get("duration_ns", 0)
-        yield FieldDifference(
-            "duration", f"a run within the {seconds:.6g} s of the command", found, RESULT_SUMMARY, line
-        )
+        asked, found = f"a run within the {seconds:.6g} s of the command", f"{took / _SECOND:.6g} s"
+        yield FieldDifference("duration", asked, found, RESULT_SUMMARY, summary.lines.get("duration_ns", 0))
 
 
 def find_lost_samples(summary: ResultDocument) -> Iterator[FieldDifference]:
@@ -161,7 +162,7 @@ def find_lost_samples(summary: ResultDocument) -> Iterator[FieldDifference]:
     issued, done, lost = (parse_number(summary.get(f"n_samples_{n}")) for n in ("issued", "completed", "failed"))
     if issued is not None and (done is None or done + (lost or 0) != issued):
         line = summary.lines.get("n_samples_completed", 0)
-        found = f"{_show_field(done)} completed and {_show_field(lost)} failed"
+        found = f"{show_field(done)} completed and {show_field(lost)} failed"
         yield FieldDifference("samples", f"the {issued} that were issued", found, RESULT_SUMMARY, line)
 
 
@@ -169,9 +170,7 @@ def find_wrong_rates(summary: ResultDocument) -> Iterator[FieldDifference]:
     """Check that a stated rate matches the stated counts."""
     for name in ("qps", "tps"):
         stated, made = parse_number(summary.get(name)), compute_rate(summary, name)
-        if stated is None or made is None:
-            continue
-        if abs(stated - made) > made * _NEAR:
+        if stated is not None and made is not None and abs(stated - made) > made * _NEAR:
             line = summary.lines.get(name, 0)
             yield FieldDifference(name, f"{made:.8g}, as its counts make it", f"{stated:.8g}", RESULT_SUMMARY, line)
 
@@ -199,12 +198,9 @@ def read_measured(summary: ResultDocument, key: str) -> Decimal | None:
     if key == keys.RESULT_SAMPLES_PER_SECOND:
         issued, took = parse_number(summary.get("n_samples_issued")), parse_number(summary.get("duration_ns"))
         return None if issued is None or not took else issued * _SECOND / took
-    if key == keys.RESULT_COMPLETED_SAMPLES_PER_SEC:
-        stated = parse_number(summary.get("qps"))
-        return compute_rate(summary, "qps") if stated is None else stated
-    if key == keys.RESULT_COMPLETED_TOKENS_PER_SECOND:
-        stated = parse_number(summary.get("tps"))
-        return compute_rate(summary, "tps") if stated is None else stated
+    if rate := _RATES.get(key):
+        stated = parse_number(summary.get(rate))
+        return compute_rate(summary, rate) if stated is None else stated
     if key == keys.RESULT_MEAN_LATENCY_NS:
         return parse_number(summary.get_nested("latency", "avg"))
     if key.startswith("result_") and key.endswith("_percentile_latency_ns"):
@@ -290,11 +286,10 @@ def measure_performance(
         "metric": None if value is None else {"value": value, "unit": metric.unit},
         "margins": [],
         "suggestion": None,
-        "harness_version": " ".join(
-            filter(None, (str(summary.get("version") or ""), str(summary.get("git_sha") or "")))
-        ),
+        "harness_version": read_client_version(summary),
     }
 
 
-def _show_field(found: Any) -> str:
-    return "nothing" if found is None else " ".join(str(found).split())[:80]
+def show_field(found: object, most: int = 80) -> str:
+    """Show a value in one line of at most ``most`` characters."""
+    return "nothing" if found is None else " ".join(str(found).split())[:most]

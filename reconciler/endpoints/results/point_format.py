@@ -19,21 +19,14 @@ from reconciler.endpoints.results.harness_format import (
     is_timed,
     keep_files,
     parse_audits,
+    read_files,
     read_summary,
 )
 from reconciler.endpoints.results.harness_format import find_missing as find_missing
 from reconciler.endpoints.results.harness_format import list_kept_answers as list_kept_answers
 from reconciler.endpoints.rules.curve_rules import load_endpoints_rules
 from reconciler.endpoints.rules.event_log import LoggedRun, find_wrong_summary, parse_events
-from reconciler.endpoints.rules.judge import (
-    AgenticBars,
-    PointFinding,
-    PointSeverity,
-    find_differences,
-    judge_agentic,
-    judge_logged,
-    judge_point,
-)
+from reconciler.endpoints.rules.judge import PointFinding, find_differences, judge_agentic, judge_logged, judge_point
 from reconciler.endpoints.rules.point import AGENTIC_PATTERN, OFFLINE_PATTERN, MeasuredPoint
 from reconciler.endpoints.rules.regions import compute_regions
 from reconciler.endpoints.rules.results import UnreadablePointError, parse_point, parse_scores
@@ -44,6 +37,7 @@ from reconciler.resource.kinds import ACCURACY, PERFORMANCE
 from reconciler.resource.quantities import parse_decimal, parse_number
 from reconciler.resource.records import LogFinding
 from reconciler.resource.ruled_values import Bar
+from reconciler.resource.rules import Severity
 from reconciler.resource.settings import AGENTIC, DEDICATED_OFFLINE
 from reconciler.rules.context import RuleContext
 from reconciler.rules.results.format import AttemptVerdict, Kept, KeptFile, Recheck, RecordValues, RunFiles, ShownFiles
@@ -65,7 +59,6 @@ SHOWN = ShownFiles(performance=(RESULT_SUMMARY,), accuracy=(ACCURACY_RESULTS,), 
 EVENTS = "outputs/events.jsonl"  # every request of a run, as logged by the client
 JUDGED: tuple[str, ...] = (CONFIG, RESULT_SUMMARY, ACCURACY_RESULTS, EVENTS, f"{AUDIT}/*")
 _MILLISECONDS = 1000
-_FILES = (CONFIG, RESULT_SUMMARY, ACCURACY_RESULTS)
 
 
 def is_shown(_: Callable[[str], bool]) -> bool:
@@ -74,16 +67,12 @@ def is_shown(_: Callable[[str], bool]) -> bool:
 
 
 def list_asked(mode: str, _: str, declared: Container[str]) -> tuple[str, ...]:
-    names = declared if isinstance(declared, Iterable) else ()
-    return list_client_settings(mode, names)
+    return list_client_settings(mode, declared if isinstance(declared, Iterable) else ())
 
 
 def judge_run(run: RunFiles) -> AttemptVerdict:
     try:
-        named = [path for name in _FILES if (path := run.output / name).is_file()]
-        named += sorted((run.output / AUDIT).rglob("*.json"))
-        files = {path.relative_to(run.output).as_posix(): read_regular(path) for path in named}
-        return _judge(files, run)
+        return _judge(read_files(run.output), run)
     except OSError as error:
         refuse_storage_error(error, run.output)
         return AttemptVerdict({}, f"the results cannot be read: {error}", "backend", "see the client's log")
@@ -94,19 +83,16 @@ def judge_run(run: RunFiles) -> AttemptVerdict:
 def _judge(files: Mapping[str, bytes], run: RunFiles) -> AttemptVerdict:
     differing = [*find_other_point(files, run.inputs), *_find_moved(files, run.user_conf)]
     if differing:
-        return _refuse(differing)
+        problem = f"the client did not run what was asked for: {'; '.join(differing)}"
+        fix = "the results are kept; check the client and its version, then run again"
+        return AttemptVerdict({"contradictions": differing}, problem, "contradiction", fix)
     if run.mode != PERFORMANCE:
         return AttemptVerdict(run.reported)
     logged, point = _read_events(run.output / EVENTS), _parse(files, run.inputs)
     found = [*_find_all_shortcomings(files, point, run.inputs, rehearsal=run.rehearsal)]
-    found += _find_logged(logged, point, run)
+    size, least = _read_size_and_seconds(run.inputs)
+    found += judge_logged(logged, point, load_endpoints_rules(), dataset_size=size, least_seconds=least)
     return AttemptVerdict({**run.reported, **_describe_run(point, found)})
-
-
-def _refuse(differing: Sequence[str]) -> AttemptVerdict:
-    problem = f"the client did not run what was asked for: {'; '.join(differing)}"
-    fix = "the results are kept; check the client and its version, then run again"
-    return AttemptVerdict({"contradictions": differing}, problem, "contradiction", fix)
 
 
 def _find_moved(files: Mapping[str, bytes], earlier: Path) -> Iterator[str]:
@@ -132,11 +118,10 @@ def _parse(files: Mapping[str, bytes], inputs: Mapping[str, object]) -> Measured
     return parse_point(chosen, int(str(inputs["point.concurrency"])))
 
 
-def _find_logged(logged: LoggedRun, point: MeasuredPoint, run: RunFiles) -> Iterator[PointFinding]:
-    """Find problems that only the events show."""
-    rules, size = load_endpoints_rules(), int(str(run.inputs.get(keys.PERFORMANCE_SAMPLE_COUNT) or 0))
-    least = int(str(run.inputs.get("point.least_duration") or 0)) // _MILLISECONDS
-    yield from judge_logged(logged, point, rules, dataset_size=size, least_seconds=least)
+def _read_size_and_seconds(inputs: Mapping[str, object]) -> tuple[int, int]:
+    """Read the size of the dataset and the required seconds, each 0 if not declared."""
+    size, least = (int(str(inputs.get(name) or 0)) for name in (keys.PERFORMANCE_SAMPLE_COUNT, "point.least_duration"))
+    return size, least // _MILLISECONDS
 
 
 def find_other_point(
@@ -147,13 +132,11 @@ def find_other_point(
     config = _parse_config(files)
     yield from find_config_differences(config, inputs, foreign=foreign)
     if inputs["mode"] == PERFORMANCE:
-        yield from find_differences(
-            _parse(files, inputs),
-            int(str(inputs["point.concurrency"])),
-            _name_pattern(inputs),
-            str(inputs.get("harness.model_name") or ""),
-            read_min_duration(inputs),
-        )
+        pattern = OFFLINE_PATTERN if inputs.get(DEDICATED_OFFLINE) else "concurrency"
+        pattern = AGENTIC_PATTERN if inputs.get(AGENTIC) else pattern
+        point, model = _parse(files, inputs), str(inputs.get("harness.model_name") or "")
+        concurrency = int(str(inputs["point.concurrency"]))
+        yield from find_differences(point, concurrency, pattern, model, read_min_duration(inputs))
         return
     if ACCURACY_RESULTS not in files:
         raise ValueError(f"there is no {ACCURACY_RESULTS}")
@@ -179,12 +162,6 @@ def _parse_config(files: Mapping[str, bytes]) -> ResultDocument:
     return parse_yaml_mapping(files[CONFIG])
 
 
-def _name_pattern(inputs: Mapping[str, object]) -> str:
-    if inputs.get(AGENTIC):
-        return AGENTIC_PATTERN
-    return OFFLINE_PATTERN if inputs.get(DEDICATED_OFFLINE) else "concurrency"
-
-
 def measure_point(files: Mapping[str, bytes], inputs: Mapping[str, object], *, rehearsal: bool) -> RecordValues:
     """Measure a point for a performance run's record, as far as its summary allows."""
     point = _parse(files, inputs)
@@ -192,13 +169,14 @@ def measure_point(files: Mapping[str, bytes], inputs: Mapping[str, object], *, r
 
 
 def _describe_run(point: MeasuredPoint, findings: Sequence[PointFinding]) -> RecordValues:
-    reasons = [f"{finding.rule}: {finding.text}" for finding in findings if finding.weight is PointSeverity.INVALID]
+    reasons, warnings = (
+        [f"{finding.rule}: {finding.text}" for finding in findings if finding.severity is severity]
+        for severity in (Severity.ERROR, Severity.WARNING)
+    )
     return {
         "validity": "INVALID" if reasons else "VALID",
         "reasons": reasons,
-        "warnings": [
-            f"{finding.rule}: {finding.text}" for finding in findings if finding.weight is PointSeverity.WARNING
-        ],
+        "warnings": warnings,
         "metric": {"value": show_plain(point.system_tps), "unit": "tokens/s"},
         "margins": [],
         "suggestion": None,
@@ -215,11 +193,10 @@ def _find_all_shortcomings(
     stated = parse_audits(files).stated.get(CACHING)
     if stated is None and inputs.get("client.audit.samples"):
         text = f"the spec asks for the client's {CACHING}, and the run wrote no audit_{CACHING}.json"
-        yield PointFinding("audit", PointSeverity.INVALID, text)
+        yield PointFinding("audit", Severity.ERROR, text)
     elif stated is not None and stated.get("passed") is not True:
-        yield PointFinding(
-            "audit", PointSeverity.INVALID, f"{CACHING} failed: {stated.get('reason') or 'it gives no reason'}"
-        )
+        text = f"{CACHING} failed: {stated.get('reason') or 'it gives no reason'}"
+        yield PointFinding("audit", Severity.ERROR, text)
 
 
 def _find_shortcomings(
@@ -227,10 +204,8 @@ def _find_shortcomings(
 ) -> Iterator[PointFinding]:
     """Find shortcomings that the client does not check itself. The point's duration was fixed when it was declared, so
     its region does not matter here."""
-    rules = load_endpoints_rules()
-    least = int(str(inputs.get("point.least_duration") or 0)) // _MILLISECONDS
+    rules, (size, least) = load_endpoints_rules(), _read_size_and_seconds(inputs)
     timed = replace(rules.shorten(least), rehearsal=rehearsal)
-    size = int(str(inputs.get(keys.PERFORMANCE_SAMPLE_COUNT) or 0))
     # The regions of any curve that contains the point serve for every curve: all have the same duration here.
     c_max = max(point.concurrency, rules.values.least_max_concurrency)
     regions = compute_regions(c_max, min(point.concurrency, rules.values.most_ultra_low_concurrency), rules)
@@ -238,8 +213,7 @@ def _find_shortcomings(
     if inputs.get(AGENTIC):
         names = ("point.least_inline", "point.least_turn_tokens", "point.most_turn_tokens")
         inline, least_tokens, most_tokens = (parse_decimal(inputs.get(name)) for name in names)
-        tokens = (least_tokens, most_tokens) if least_tokens is not None and most_tokens is not None else None
-        yield from judge_agentic(point, AgenticBars(inline, tokens))
+        yield from judge_agentic(point, inline, least_tokens, most_tokens)
 
 
 def _describe(point: MeasuredPoint) -> dict[str, object]:
@@ -247,7 +221,7 @@ def _describe(point: MeasuredPoint) -> dict[str, object]:
     figures = {"tps_per_user": point.tps_per_user, "ttft_p90_ms": point.ttft_p90_ms, "seconds": point.seconds}
     if point.is_agentic:
         figures |= {"interactivity": point.interactivity, "turn_tokens": point.turn_tokens}
-        figures |= {"inline": next((score.scores.get("score") for score in point.accuracy if score.inline), None)}
+        figures |= {"inline": point.inline_share}
     shown = {name: show_plain(Decimal(value)) for name, value in figures.items() if value is not None}
     return {"concurrency": point.concurrency, "issued": point.issued, "completed": point.completed, **shown}
 

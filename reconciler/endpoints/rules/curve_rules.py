@@ -28,7 +28,9 @@ from reconciler.storage.untrusted_files import read_regular
 
 V1_0 = "v1.0"
 _FILE = "rules.yaml"
-MODEL_SEED = "model_seed"  # part of a seed set, which the client sends as the sampling seed of each request
+# The seeds of a set; the client sends the last as the sampling seed of each request.
+SCHEDULER_SEED, MODEL_SEED = "scheduler_rng_seed", "model_seed"
+_SEEDS = (SCHEDULER_SEED, keys.SAMPLE_INDEX_RNG_SEED, MODEL_SEED)
 
 
 # Publication cohorts: two per month, named YYYY-MM-C0 and YYYY-MM-C1 (submission rules §4.2, §4.6).
@@ -60,11 +62,6 @@ class Cohort(Struct, frozen=True, order=True):
         months, index = divmod(self.index + count, _IN_A_MONTH)
         years, month = divmod(self.month - 1 + months, _MONTHS)
         return Cohort(self.year + years, month + 1, index)
-
-
-def list_adoption_window(published: Cohort, length: int) -> tuple[Cohort, ...]:
-    """List the cohorts in which a seed set may be adopted, starting with that of its publication."""
-    return tuple(published.add(count) for count in range(length))
 
 
 class ProcessorWatts(Struct, frozen=True):
@@ -124,23 +121,12 @@ class RuleValues(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SeedSet(Struct, frozen=True):
-    """Seeds to which a submission commits. ``cohorts``: cohorts in which a new submission may adopt them, ascending;
-    empty if the list does not state the cohort of publication."""
+    """Seeds to which a submission commits, by their names in point.yaml. ``cohorts``: cohorts in which a new submission
+    may adopt them, ascending; empty if the list does not state the cohort of publication."""
 
     id: str
     cohorts: tuple[Cohort, ...]
-    scheduler_rng_seed: int
-    sample_index_rng_seed: int
-    model_seed: int
-
-    @property
-    def seeds(self) -> dict[str, int]:
-        """Return the seeds by their names in point.yaml."""
-        return {
-            "scheduler_rng_seed": self.scheduler_rng_seed,
-            keys.SAMPLE_INDEX_RNG_SEED: self.sample_index_rng_seed,
-            "model_seed": self.model_seed,
-        }
+    seeds: Mapping[str, int]
 
 
 class RuledBenchmark(Struct, frozen=True):
@@ -204,23 +190,17 @@ class CurveRules(Struct, frozen=True):
         """Find the minimum seconds of a dedicated Offline run: the longest of all regions, since it belongs to none."""
         return max(self.values.least_seconds.values())
 
-    def count_accuracy_points(self, *, agentic: bool) -> int:
-        return self.values.accuracy_points_agentic if agentic else self.values.accuracy_points
-
     def find_seed_set(self, name: str) -> SeedSet:
         """Find a seed set. Raises ReconcilerError with the most similar name as a suggestion."""
         if name not in self.seed_sets:
-            hint = suggest_nearest(name, self.seed_sets)
-            known = ", ".join(sorted(self.seed_sets))
-            raise ReconcilerError(f"{name!r} is not a published seed set", fix=f"{hint}published seed sets: {known}")
+            fix = f"{suggest_nearest(name, self.seed_sets)}published seed sets: {', '.join(sorted(self.seed_sets))}"
+            raise ReconcilerError(f"{name!r} is not a published seed set", fix=fix)
         return self.seed_sets[name]
 
     def shorten(self, seconds: int) -> CurveRules:
         """Return these rules with a minimum duration of ``seconds`` for all points, for a rehearsal."""
-        plain, agentic = (
-            dict.fromkeys(table, seconds) for table in (self.values.least_seconds, self.values.least_seconds_agentic)
-        )
-        values = replace(self.values, least_seconds=plain, least_seconds_agentic=agentic)
+        shorter = dict.fromkeys(self.values.least_seconds, seconds)
+        values = replace(self.values, least_seconds=shorter, least_seconds_agentic=shorter)
         return replace(self, values=values, rehearsal=True)
 
 
@@ -247,7 +227,7 @@ def parse_endpoints_rules(data: bytes) -> CurveRules:
         values=values,
         seed_sets=_parse_seed_sets(document, values),
         benchmarks=benchmarks,
-        drafters=_parse_drafters(document),
+        drafters=tuple(map(_parse_drafter, document["drafters"])),
     )
 
 
@@ -260,17 +240,18 @@ def adopt_lists(rules: CurveRules, lists: PublishedLists) -> CurveRules:
     """Return the rules with newer lists of seed sets and drafters, as published by MLCommons for the official checker.
     Raises ReconcilerError for an invalid file."""
     read = {"seed_sets": lists.seed_sets, "drafters": lists.approved_drafters}
-    found: dict[str, Any] = {}
     for name, path in read.items():
         try:
-            if path is not None:
-                values = parse_yaml_mapping(read_regular(path)).values
-                found[name] = _parse_seed_sets(values, rules.values) if name == "seed_sets" else _parse_drafters(values)
+            listed = None if path is None else parse_yaml_mapping(read_regular(path)).values
+            if listed is not None and name == "seed_sets":
+                rules = replace(rules, seed_sets=_parse_seed_sets(listed, rules.values))
+            elif listed is not None:
+                rules = replace(rules, drafters=tuple(map(_parse_drafter, listed["drafters"])))
         except (OSError, ValueError, TypeError, KeyError, RecursionError, ReconcilerError) as error:
             said = error.message if isinstance(error, ReconcilerError) else " ".join(str(error).split())
             fix = "use the file published by MLCommons, seedset.yaml or approved_drafters.yaml"
             raise ReconcilerError(f"{path} is not a list of {name.replace('_', ' ')}: {said}", fix=fix) from error
-    return replace(rules, **found)
+    return rules
 
 
 def _parse_seed_sets(document: Mapping[str, Any], values: RuleValues) -> dict[str, SeedSet]:
@@ -279,23 +260,15 @@ def _parse_seed_sets(document: Mapping[str, Any], values: RuleValues) -> dict[st
     whole = cohort if isinstance(cohort, Mapping) else document
     sets = {}
     for entry in whole["seed_sets"]:
-        published = entry.get("published", whole.get("cohort-id"))
-        window = list_adoption_window(Cohort.parse(str(published)), values.adoption_cohorts) if published else ()
-        named = entry.get("cohorts")
-        sets[str(entry["id"])] = SeedSet(
-            id=str(entry["id"]),
-            cohorts=window if named is None else tuple(sorted(Cohort.parse(str(name)) for name in named)),
-            scheduler_rng_seed=int(entry["scheduler_rng_seed"]),
-            sample_index_rng_seed=int(entry[keys.SAMPLE_INDEX_RNG_SEED]),
-            model_seed=int(entry["model_seed"]),
-        )
+        published, named = entry.get("published", whole.get("cohort-id")), entry.get("cohorts")
+        first = Cohort.parse(str(published)) if published else None
+        window = [first.add(count) for count in range(values.adoption_cohorts)] if first else []
+        cohorts = window if named is None else sorted(Cohort.parse(str(name)) for name in named)
+        seeds = {name: int(entry[name]) for name in _SEEDS}
+        sets[str(entry["id"])] = SeedSet(str(entry["id"]), tuple(cohorts), seeds)
     if not sets:
         raise ValueError("it has no seed set")
     return sets
-
-
-def _parse_drafters(document: Mapping[str, Any]) -> tuple[Drafter, ...]:
-    return tuple(_parse_drafter(entry) for entry in document["drafters"])
 
 
 def _parse_drafter(entry: Mapping[str, Any]) -> Drafter:
@@ -350,10 +323,9 @@ def load_endpoints_ruleset(name: str) -> Ruleset:
 
 def _collect_bars(benchmark: RuledBenchmark) -> Fields:
     """Return the accuracy limits for the client's scores."""
-    found: dict[str, RuledValue] = {}
-    for metric, (least, most) in benchmark.accuracy.items():
-        bounds: Mapping[str, object] = {"least": least, "most": most}
-        found |= {
-            f"accuracy.{metric}.{side}": RuledValue(v, ("checker",)) for side, v in bounds.items() if v is not None
-        }
-    return found
+    return {
+        f"accuracy.{metric}.{side}": RuledValue(bound, ("checker",))
+        for metric, bounds in benchmark.accuracy.items()
+        for side, bound in zip(("least", "most"), bounds, strict=True)
+        if bound is not None
+    }

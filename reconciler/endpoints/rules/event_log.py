@@ -83,9 +83,8 @@ def _parse(line: bytes, number: int) -> Mapping[str, Any]:
     try:
         event = parse_json(line)
     except ValueError as error:
-        raise ValueError(
-            f"events.jsonl, line {number}: it is not JSON ({' '.join(str(error).split())[:80]})"
-        ) from error
+        said = " ".join(str(error).split())[:80]
+        raise ValueError(f"events.jsonl, line {number}: it is not JSON ({said})") from error
     if not isinstance(event, dict) or type(event.get("timestamp_ns")) is not int:
         raise ValueError(f"events.jsonl, line {number}: an event has a timestamp_ns")
     return event
@@ -100,20 +99,17 @@ def _note(request: LoggedRequest, kind: str, at: int, event: Mapping[str, Any]) 
     elif kind.startswith(_FAILED):
         request.failed = True
     elif kind == _DONE and not request.done:
-        request.done, request.size = at, sum(len(text.encode()) for text in _list_texts(event.get("data")))
+        request.done, request.size = at, _count_bytes(event.get("data"))
         return 1
     return 0
 
 
-def _list_texts(found: object) -> Iterator[str]:
+def _count_bytes(found: object) -> int:
+    """Return the bytes of all texts in a document."""
     if isinstance(found, str):
-        yield found
-    elif isinstance(found, list):
-        for part in found:
-            yield from _list_texts(part)
-    elif isinstance(found, dict):
-        for part in found.values():
-            yield from _list_texts(part)
+        return len(found.encode())
+    parts = found.values() if isinstance(found, dict) else found if isinstance(found, list) else ()
+    return sum(map(_count_bytes, parts))
 
 
 def find_wrong_summary(run: LoggedRun, point: MeasuredPoint) -> Iterator[str]:
@@ -124,11 +120,10 @@ def find_wrong_summary(run: LoggedRun, point: MeasuredPoint) -> Iterator[str]:
         yield f"samples completed: expected {len(run.done)}, as events.jsonl shows, the summary says {point.completed}"
     shown = [("duration", run.span, point.duration_ns)]
     if not point.failed:
-        firsts = [request for request in run.done if request.first]
-        shown += [("total latency", sum(r.done - r.issued for r in run.done), int(point.latency.total))]
-        shown += (
-            [("total TTFT", sum(r.first - r.issued for r in firsts), int(point.ttft.total))] if point.streaming else []
-        )
+        shown.append(("total latency", sum(r.done - r.issued for r in run.done), int(point.latency.total)))
+    if not point.failed and point.streaming:
+        waited = sum(request.first - request.issued for request in run.done if request.first)
+        shown.append(("total TTFT", waited, int(point.ttft.total)))
     for name, counted, stated in shown:
         if abs(counted - stated) * _NEAR > counted:
             expected = f"{counted / _SECOND:.6g} s, as events.jsonl shows"

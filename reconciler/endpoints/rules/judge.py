@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
-from enum import StrEnum
 from itertools import pairwise
 
 from msgspec import Struct
@@ -16,6 +15,7 @@ from reconciler.endpoints.rules.point import Distribution, MeasuredPoint, Steady
 from reconciler.endpoints.rules.regions import Regions
 from reconciler.endpoints.rules.steady_state import find_false_claims, find_window, roll_up
 from reconciler.resource.quantities import show_count
+from reconciler.resource.rules import Severity
 
 # Plausibility of the figures of one result, all of which the client computes from the same samples.
 
@@ -36,9 +36,9 @@ def find_impossible_figures(point: MeasuredPoint, *, turns: bool) -> Iterator[st
 
 
 def _check_order(name: str, found: Distribution) -> Iterator[str]:
-    ranked = [(f"percentile {percent:f}", value) for percent, value in sorted(found.percentiles.items())]
-    ends = [[(word, end)] if end is not None else [] for word, end in (("min", found.least), ("max", found.most))]
-    for (low, less), (high, more) in pairwise([*ends[0], *ranked, *ends[1]]):
+    ranked = ((f"percentile {percent:f}", value) for percent, value in sorted(found.percentiles.items()))
+    listed = (("min", found.least), *ranked, ("max", found.most))
+    for (low, less), (high, more) in pairwise((name, value) for name, value in listed if value is not None):
         if more < less:
             yield f"{name}: {high} is {more:f}, and {low} is {less:f}"
             return
@@ -54,10 +54,10 @@ def _check_order(name: str, found: Distribution) -> Iterator[str]:
 
 def _check_median(name: str, found: Distribution) -> Iterator[str]:
     """Check that the median lies between the adjacent percentiles, which may be rounded differently."""
-    below = [value for percent, value in found.percentiles.items() if percent < _HALF]
-    above = [value for percent, value in found.percentiles.items() if percent > _HALF]
-    least = max([*below, *([found.least] if found.least is not None else [])], default=None)
-    most = min([*above, *([found.most] if found.most is not None else [])], default=None)
+    listed = (*found.percentiles.items(), (Decimal(0), found.least), (Decimal(100), found.most))
+    known = [(percent, value) for percent, value in listed if value is not None]
+    least = max((value for percent, value in known if percent < _HALF), default=None)
+    most = min((value for percent, value in known if percent > _HALF), default=None)
     if found.median is not None and (
         (least is not None and found.median * _CLOSE < least) or (most is not None and found.median > most * _CLOSE)
     ):
@@ -87,28 +87,20 @@ def _check_overlap(point: MeasuredPoint) -> Iterator[str]:
         return
     most = point.concurrency * (point.duration_ns * _CLOCKS + (point.latency.most or 0))
     if point.latency.total > most:
-        yield (
-            f"latency: {point.latency.total / 10**9:.6g} s in all, and {point.concurrency} requests at a time in "
-            f"{point.seconds:.6g} s cannot take that long"
-        )
+        load = f"{point.concurrency} requests at a time in {point.seconds:.6g} s"
+        yield f"latency: {point.latency.total / 10**9:.6g} s in all, and {load} cannot take that long"
 
 
 WINDOWABLE, SHORT, FEW, PARTIAL = "windowable", "insufficient_duration", "insufficient_passes", "partial_dataset"
 STEADY, UP, DOWN, ANOMALY, NOT_FOUND = "STEADY STATE", "drifting_up", "drifting_down", "anomaly", "not found"
 
 
-class PointSeverity(StrEnum):
-    """INVALID: the point cannot be submitted. WARNING: it can, but a reviewer will ask."""
-
-    INVALID = "invalid"
-    WARNING = "warning"
-
-
 class PointFinding(Struct, frozen=True):
-    """``rule``: the official check, or ours if no official check covers it."""
+    """``rule``: the official check, or ours if no official check covers it. ``severity``: after an ERROR, the point
+    cannot be submitted; after a WARNING, it can, but a reviewer will ask."""
 
     rule: str
-    weight: PointSeverity
+    severity: Severity
     text: str
 
 
@@ -164,30 +156,24 @@ def judge_logged(
     yield _warn("steady-state-basis", f"looked for in the run's events, the steady state is {shown}")
 
 
-class AgenticBars(Struct, frozen=True):
-    """Requirements for each point of an agentic benchmark: ``inline`` in percent, ``tokens`` per turn as (minimum,
-    maximum); None if there is no requirement."""
-
-    inline: Decimal | None = None
-    tokens: tuple[Decimal, Decimal] | None = None
-
-
-def judge_agentic(point: MeasuredPoint, bars: AgenticBars) -> Iterator[PointFinding]:
-    """Judge the answers of a performance run: their accuracy and length."""
-    score = next((score for score in point.accuracy if score.inline), None)
-    share = score.scores.get("score") if score is not None else None
+def judge_agentic(
+    point: MeasuredPoint, least_inline: Decimal | None, least_tokens: Decimal | None, most_tokens: Decimal | None
+) -> Iterator[PointFinding]:
+    """Judge the answers of an agentic benchmark's performance run by their accuracy, in percent, and their tokens per
+    turn; None if there is no requirement."""
+    share = point.inline_share
     if share is None:
         yield _reject("agentic-accuracy-inline", "the client wrote no score of the performance run")
-    elif bars.inline is not None and share * 100 < bars.inline:
-        yield _reject("agentic-accuracy-inline", f"inline accuracy {share * 100:.2f}, at least {bars.inline}")
-    if bars.tokens is not None and point.turn_tokens is None:
+    elif least_inline is not None and share * 100 < least_inline:
+        yield _reject("agentic-accuracy-inline", f"inline accuracy {share * 100:.2f}, at least {least_inline}")
+    if least_tokens is None or most_tokens is None:
+        return
+    if point.turn_tokens is None:
         text = "the client states no output_sequence_lengths_full_run, by which tokens of a turn are judged"
         yield _warn("agentic-osl-range", text)
-    elif bars.tokens is not None and point.turn_tokens is not None:
-        least, most = bars.tokens
-        if not least <= point.turn_tokens <= most:
-            text = f"{point.turn_tokens:.1f} output tokens a turn, between {least} and {most} are required"
-            yield _reject("agentic-osl-range", text)
+    elif not least_tokens <= point.turn_tokens <= most_tokens:
+        required = f"between {least_tokens} and {most_tokens} are required"
+        yield _reject("agentic-osl-range", f"{point.turn_tokens:.1f} output tokens a turn, {required}")
 
 
 def classify_window(window: SteadyWindow, least_seconds: int, rules: CurveRules) -> tuple[str, str]:
@@ -220,11 +206,11 @@ def find_least_seconds(point: MeasuredPoint, rules: CurveRules, regions: Regions
 
 
 def _reject(rule: str, text: str) -> PointFinding:
-    return PointFinding(rule, PointSeverity.INVALID, text)
+    return PointFinding(rule, Severity.ERROR, text)
 
 
 def _warn(rule: str, text: str) -> PointFinding:
-    return PointFinding(rule, PointSeverity.WARNING, text)
+    return PointFinding(rule, Severity.WARNING, text)
 
 
 def _check_end(point: MeasuredPoint, rules: CurveRules, _: Regions) -> Iterator[PointFinding]:
@@ -246,10 +232,8 @@ def _check_pattern(point: MeasuredPoint, rules: CurveRules, _: Regions) -> Itera
 
 def _check_place(point: MeasuredPoint, _: CurveRules, regions: Regions) -> Iterator[PointFinding]:
     if not point.is_offline and not regions.find(point.concurrency):
-        end = regions.regions[-1].last
-        yield _reject(
-            "concurrency-in-range", f"concurrency {point.concurrency} is beyond {end}, 10 % above the maximum"
-        )
+        end = f"{regions.regions[-1].last}, 10 % above the maximum"
+        yield _reject("concurrency-in-range", f"concurrency {point.concurrency} is beyond {end}")
 
 
 def _check_duration(point: MeasuredPoint, rules: CurveRules, regions: Regions) -> Iterator[PointFinding]:

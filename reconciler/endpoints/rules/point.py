@@ -114,6 +114,11 @@ class MeasuredPoint(Struct, frozen=True, kw_only=True):
         return self.load_pattern == AGENTIC_PATTERN
 
     @property
+    def inline_share(self) -> Decimal | None:
+        """Return the score of the performance run itself; None if it has no single one."""
+        return next((score.scores.get("score") for score in self.accuracy if score.inline), None)
+
+    @property
     def per_user(self) -> Decimal | None:
         """Return the tokens per second per user, or the interactivity of an agentic benchmark."""
         return self.interactivity if self.is_agentic else self.tps_per_user

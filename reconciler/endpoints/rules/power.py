@@ -9,13 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from decimal import ROUND_HALF_EVEN, Context, Decimal
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Struct, field
 
 from reconciler.endpoints.rules.curve_rules import CurveRules
 from reconciler.resource.quantities import is_whole, parse_number
+from reconciler.storage.documents import ResultDocument
 
+T = TypeVar("T")
 _ZERO = Decimal(0)
 _KILO = Decimal(1000)
 _CENTS = Decimal("0.01")
@@ -35,7 +37,6 @@ class NodeSetPower(Struct, frozen=True):
     """A set of identical nodes. ``watts``: of all its nodes, without scale-out switches; ``accelerators``: per node,
     None if the descriptor does not state them."""
 
-    id: int
     ensemble: int
     nodes: int
     watts: Decimal
@@ -58,24 +59,20 @@ class ProvisionedPower(Struct):
         """Find the power of a point that uses ``nodes`` of each ensemble, and all nodes of other ensembles."""
         if self.kilowatts is None or not self.sets:
             return self.kilowatts
-        shares = {item.id: Decimal(nodes.get(item.ensemble, item.nodes)) / item.nodes for item in self.sets}
-        if all(share == 1 for share in shares.values()):
+        shares = [(item, Decimal(nodes.get(item.ensemble, item.nodes)) / item.nodes) for item in self.sets]
+        if all(share == 1 for _, share in shares):
             return self.kilowatts
         if self.declared:
-            return _round(self.kilowatts * max(shares.values()))
-        engaged = sum((item.nodes * shares[item.id] for item in self.sets), _ZERO)
-        watts = sum((item.watts * shares[item.id] for item in self.sets), _ZERO)
+            return _round(self.kilowatts * max(share for _, share in shares))
+        engaged = sum((item.nodes * share for item, share in shares), _ZERO)
+        watts = sum((item.watts * share for item, share in shares), _ZERO)
         return _round((watts + self.switches * engaged / sum(item.nodes for item in self.sets)) / _KILO)
 
     @property
     def accelerators(self) -> int | None:
         """Return the number of accelerators in the system, None if a set does not state it."""
-        total = 0
-        for item in self.sets:
-            if item.accelerators is None:
-                return None
-            total += item.nodes * item.accelerators
-        return total
+        known = [item.nodes * item.accelerators for item in self.sets if item.accelerators is not None]
+        return sum(known) if len(known) == len(self.sets) else None
 
 
 def _round(value: Decimal) -> Decimal:
@@ -117,16 +114,9 @@ def compute_power(
         own += nodes * nic if sums.carries_nics(item, document.get("scale_out")) else 0
         major, published = major + own, published + stated
         ensemble = _read_whole(item.get("system_node_ensemble_id"))
-        counted = _read_count(_get_nested(item, "components", "accelerator", "count_per_node"))
-        made.append(
-            NodeSetPower(
-                _read_whole(item.get("node_set_id")),
-                ensemble,
-                nodes,
-                (1 + overhead) * own + stated,
-                accelerators.get(ensemble) if counted is None else counted,
-            )
-        )
+        counted = _read_count(ResultDocument(item).get_nested("components", "accelerator", "count_per_node"))
+        each = accelerators.get(ensemble) if counted is None else counted
+        made.append(NodeSetPower(ensemble, nodes, (1 + overhead) * own + stated, each))
     power.sets = tuple(made)
     figures = {
         "major_components_w": major,
@@ -250,17 +240,16 @@ class _Sums(Struct):
         combined = parts.get("combined_cpu_accelerator")
         found: list[Decimal | None]
         if combined is not None:
-            if _get_nested(parts, "cpu", "tdp_per_unit") or _get_nested(parts, "accelerator", "tdp_per_unit"):
+            if any(ResultDocument(parts).get_nested(part, "tdp_per_unit") for part in ("cpu", "accelerator")):
                 self.power.problems.append(f"{label}: combined_cpu_accelerator excludes cpu and accelerator")
             found = [self.find_watts(f"{label}.combined_cpu_accelerator", combined)]
         elif not isinstance(processor, Mapping) or not isinstance(accelerator, Mapping):
             self.power.problems.append(f"{label} needs cpu and accelerator, or combined_cpu_accelerator")
             return None
         else:
+            usual = find_processor_default(processor.get("model"), cores, self.rules)
             found = [
-                self.sum_units(
-                    f"{label}.cpu", processor, find_processor_default(processor.get("model"), cores, self.rules)
-                ),
+                self.sum_units(f"{label}.cpu", processor, usual),
                 self.sum_units(f"{label}.accelerator", accelerator, find_default(accelerator.get("model"), self.rules)),
             ]
         found.append(self.sum_scale_up(parts.get("scale_up_network"), f"{label}.scale_up_network"))
@@ -316,16 +305,19 @@ class _Sums(Struct):
             self.power.problems.append("scale_out.present is missing")
             return _ZERO
         if not fabric["present"]:
-            self._check_absent(sets, nodes)
+            if nodes > 1:
+                method = ("components", "scale_up_network", "method")
+                unconnected = all(ResultDocument(item).get_nested(*method) == "none" for item in sets)
+                text = f"scale_out.present is false for {nodes} nodes"
+                (self.power.problems if unconnected else self.power.warnings).append(text)
             return _ZERO
         if nodes == 1:
             self.power.warnings.append("scale_out.present is true for a single node")
         missing = [name for name in _FABRIC if fabric.get(name) is None]
         nics, switches = fabric.get("nics"), fabric.get("switches")
         if missing or not isinstance(nics, Mapping) or not isinstance(switches, list):
-            self.power.problems.append(
-                f"scale_out.present is true, but {', '.join(missing) or 'nics or switches'} is missing"
-            )
+            absent = ", ".join(missing) or "nics or switches"
+            self.power.problems.append(f"scale_out.present is true, but {absent} is missing")
             return _ZERO
         formula = any(item.get("power_method") == "component_sum" for item in sets)
         counted, excluded = nics.get("counted") is True, nics.get("excluded_from_published_power")
@@ -337,13 +329,6 @@ class _Sums(Struct):
         each = self.find_watts("scale_out.nics.tdp_per_nic", nics.get("tdp_per_nic"), default) if counted else None
         self._check_bandwidth(fabric, nics, switches, nodes)
         return _ZERO if each is None else _read_whole(nics.get("count_per_node")) * each
-
-    def _check_absent(self, sets: list[Mapping[str, Any]], nodes: int) -> None:
-        if nodes <= 1:
-            return
-        unconnected = all(_get_nested(item, "components", "scale_up_network", "method") == "none" for item in sets)
-        text = f"scale_out.present is false for {nodes} nodes"
-        (self.power.problems if unconnected else self.power.warnings).append(text)
 
     def _check_bandwidth(
         self, fabric: Mapping[str, Any], nics: Mapping[str, Any], switches: list[Any], nodes: int
@@ -367,19 +352,18 @@ class _Sums(Struct):
 
 def find_default(model: Any, rules: CurveRules) -> tuple[Decimal, str] | None:
     """Find the default of a listed accelerator. Longer names match first."""
-    name = re.sub(r"[^a-z0-9]", "", str(model or "").lower())
-    for known, watts in rules.values.accelerator_watts.items():
-        if known in name:
-            return watts, "D.3"
-    return None
+    watts = _find_listed(model, rules.values.accelerator_watts)
+    return None if watts is None else (watts, "D.3")
 
 
 def find_switch_default(model: Any, cabling: Any, rules: CurveRules) -> tuple[Decimal, str] | None:
+    watts = (_find_listed(model, rules.values.switch_watts) or {}).get(str(cabling))
+    return None if watts is None else (watts, "D.4")
+
+
+def _find_listed(model: Any, listed: Mapping[str, T]) -> T | None:
     name = re.sub(r"[^a-z0-9]", "", str(model or "").lower())
-    for known, by_cabling in rules.values.switch_watts.items():
-        if known in name:
-            return (by_cabling[cabling], "D.4") if isinstance(cabling, str) and cabling in by_cabling else None
-    return None
+    return next((found for known, found in listed.items() if known in name), None)
 
 
 def find_processor_default(model: Any, cores: int | None, rules: CurveRules) -> tuple[Decimal, str] | None:
@@ -394,13 +378,6 @@ def find_processor_default(model: Any, cores: int | None, rules: CurveRules) -> 
         if re.search(rf"\b({words})\b", text):
             return next(((Decimal(watts), "D.2") for most, watts in entry.watts if most is None or cores <= most), None)
     return None
-
-
-def _get_nested(block: Mapping[str, Any], *names: str) -> Any:
-    found: Any = block
-    for name in names:
-        found = found.get(name) if isinstance(found, Mapping) else None
-    return found
 
 
 def _read_whole(value: Any) -> int:

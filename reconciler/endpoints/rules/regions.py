@@ -15,11 +15,8 @@ from msgspec import Struct
 from reconciler.endpoints.rules.curve_rules import CurveRules
 from reconciler.errors import ReconcilerError
 
-LOW_LATENCY, LOW, MEDIUM, HIGH, MARGIN = (
-    *("low_latency", "low_concurrency", "med_concurrency"),
-    *("high_concurrency", "margin"),
-)
-REGIONS = (LOW_LATENCY, LOW, MEDIUM, HIGH, MARGIN)
+REGIONS = ("low_latency", "low_concurrency", "med_concurrency", "high_concurrency", "margin")
+LOW_LATENCY, LOW, MEDIUM, HIGH, MARGIN = REGIONS
 CHOICE = "submitters_choice"  # a point may declare this instead of its region
 ULTRA_LOW = "ultra_low_concurrency"
 BANDS = (ULTRA_LOW, LOW, MEDIUM, HIGH)  # each needs a point with an accuracy run
@@ -108,9 +105,8 @@ def derive_regions(concurrencies: Iterable[int], c_max: int, rules: CurveRules, 
     if c_min is None:
         return compute_regions(c_max, min(found[0], rules.values.most_ultra_low_concurrency), rules)
     if c_min not in found:
-        raise ReconcilerError(
-            f"no point is at the declared minimum concurrency, {c_min}", fix=f"measure one at {c_min}"
-        )
+        message = f"no point is at the declared minimum concurrency, {c_min}"
+        raise ReconcilerError(message, fix=f"measure one at {c_min}")
     return compute_regions(c_max, c_min, rules, declared=True)
 
 
@@ -133,10 +129,8 @@ def place_points(
     while len(chosen) < wanted:
         between = _split_widest_gap(chosen)
         if between is None:
-            raise ReconcilerError(
-                f"{wanted} points do not fit between {min_concurrency} and {max_concurrency}",
-                fix="increase max_supported_concurrency or declare fewer points",
-            )
+            message = f"{wanted} points do not fit between {min_concurrency} and {max_concurrency}"
+            raise ReconcilerError(message, fix="increase max_supported_concurrency or declare fewer points")
         chosen = sorted({*chosen, between})
     return tuple(chosen)
 

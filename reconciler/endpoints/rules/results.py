@@ -247,8 +247,12 @@ def _make_point(reader: _Reader, config: ResultDocument, summary: ResultDocument
         window=_read_window(summary),
         accuracy=reader.read_scores() if ACCURACY_RESULTS in reader.files else (),
         turn_tokens=parse_number(full),
-        client=" ".join(str(summary.get(name)) for name in ("version", "git_sha") if summary.get(name)),
+        client=read_client_version(summary),
     )
+
+
+def read_client_version(summary: ResultDocument) -> str:
+    return " ".join(str(stated) for name in ("version", "git_sha") if (stated := summary.get(name)))
 
 
 def list_datasets(config: ResultDocument) -> list[Mapping[str, Any]]:
@@ -274,46 +278,39 @@ def _streams(stated: object, *, offline: bool) -> bool:
 
 
 def _read_warmup(config: ResultDocument, concurrency: int) -> Warmup | None:
-    block = config.get_nested("settings", "warmup")
-    if not isinstance(block, Mapping) or block.get("enabled") is not True:
+    warmup = ("settings", "warmup")
+    if config.get_nested(*warmup, "enabled") is not True:
         return None
-    requests = parse_number(block.get("n_requests"))
-    return Warmup(int(requests or 0), block.get("salt") is True, concurrency)
+    requests = _read_whole(config.get_nested(*warmup, "n_requests"))
+    return Warmup(requests, config.get_nested(*warmup, "salt") is True, concurrency)
 
 
 def _read_window(summary: ResultDocument) -> SteadyWindow | None:
     """Read the steady state that the client detected (mlcommons/endpoints: Report.steady_state); None if it did not
     look for one."""
-    block = summary.get("steady_state")
-    if not isinstance(block, Mapping):
+    if not isinstance(summary.get("steady_state"), Mapping):
         return None
-    window, short = _get_mapping(block, "window"), _get_mapping(block, "short_window")
-    shift = block.get("anomaly")
-    first, passes = _read_whole(window.get("sp_lo")), _read_whole(window.get("n_super_passes"))
-    last = first + passes - 1 if passes else _read_whole(window.get("sp_hi")) - 1
+    block = ResultDocument(summary.get("steady_state"))
+    first, passes, end = (_read_whole(block.get_nested("window", n)) for n in ("sp_lo", "n_super_passes", "sp_hi"))
+    last = first + passes - 1 if passes else end - 1
     trend = block.get("global_trend")
     return SteadyWindow(
         found=block.get("found") is True,
         first=first,
         last=last,
         super_pass_size=_read_whole(block.get("superpass_size")),
-        samples=_read_whole(window.get("n_samples")),
-        seconds=parse_number(short.get("window_duration_s")),
+        samples=_read_whole(block.get_nested("window", "n_samples")),
+        seconds=parse_number(block.get_nested("short_window", "window_duration_s")),
         states={str(n): _STATES.get(str(s), str(s)) for n, s in trend.items()} if isinstance(trend, Mapping) else {},
-        anomaly=_describe_shift(shift) if isinstance(shift, Mapping) and shift.get("detected") is True else "",
+        anomaly=_describe_shift(block) if block.get_nested("anomaly", "detected") is True else "",
         skipped=_count_skipped(block),
     )
 
 
-def _count_skipped(block: Mapping[str, Any]) -> int:
+def _count_skipped(block: ResultDocument) -> int:
     """Return the super-passes of the ramp. The client numbers those of a window from the end of the ramp."""
     all_passes, after_ramp = (_read_whole(block.get(name)) for name in ("n_super_passes", "n_post_warmup"))
     return all_passes - after_ramp if after_ramp else _read_whole(block.get("warmup"))
-
-
-def _get_mapping(block: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = block.get(name)
-    return found if isinstance(found, Mapping) else {}
 
 
 def _read_whole(found: object) -> int:
@@ -321,7 +318,8 @@ def _read_whole(found: object) -> int:
     return int(number) if number is not None else 0
 
 
-def _describe_shift(shift: Mapping[str, Any]) -> str:
-    change, at = parse_number(shift.get("delta_pct")), _read_whole(shift.get("change_point_sp"))
+def _describe_shift(block: ResultDocument) -> str:
+    change = parse_number(block.get_nested("anomaly", "delta_pct"))
+    at = _read_whole(block.get_nested("anomaly", "change_point_sp"))
     amount = "" if change is None else f" by {change:.3g} %"
     return f"level shift{amount} at super-pass {at}"

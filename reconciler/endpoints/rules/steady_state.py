@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from statistics import fmean, median
+from statistics import fmean, linear_regression, median
 
 from msgspec import Struct
 
@@ -164,7 +164,7 @@ def find_trend(course: Sequence[float], least_drift: float) -> str:
     score = sum((later > course[n]) - (later < course[n]) for n in range(count) for later in course[n + 1 :])
     variance = _compute_variance(course) * _compute_correction(course)
     certain = abs(score) - 1 >= _CONFIDENT * math.sqrt(variance)
-    drift = _compute_slope(course) * (count - 1) / (median(course) or 1.0)
+    drift = linear_regression(range(count), course).slope * (count - 1) / (median(course) or 1.0)
     if not score or not certain or abs(drift) < least_drift:
         return PLATEAU
     return UP if score > 0 else DOWN
@@ -194,10 +194,3 @@ def _measure_scatter(course: Sequence[float]) -> float:
     """Return the standard deviation."""
     mean = fmean(course)
     return math.sqrt(fmean([(value - mean) ** 2 for value in course]))
-
-
-def _compute_slope(course: Sequence[float]) -> float:
-    """Return the slope of the least-squares line."""
-    mean, steps = fmean(course), [n - (len(course) - 1) / 2 for n in range(len(course))]
-    wide = sum(step * step for step in steps)
-    return sum(step * (value - mean) for step, value in zip(steps, course, strict=True)) / wide

@@ -19,16 +19,8 @@ from reconciler.spec.layers import Block, get_text
 
 # Settings that a point may set itself; all others belong to the curve's one stack, or to its client.
 _OF_A_POINT = (
-    *(
-        keys.TARGET_QPS,
-        keys.MIN_DURATION,
-        keys.MAX_DURATION,
-        keys.MIN_QUERY_COUNT,
-        "attempts",
-        "policy.",
-        "harness.timeout",
-    ),
-    *("client.warmup", "client.workers"),
+    *(keys.TARGET_QPS, keys.MIN_DURATION, keys.MAX_DURATION, keys.MIN_QUERY_COUNT, "attempts", "policy."),
+    *("harness.timeout", "client.warmup", "client.workers"),
     *(f"{group}." for group in DISCLOSING),
 )
 _NOT_OF_AGENTS = {
@@ -40,7 +32,6 @@ _NOT_OF_AGENTS = {
     keys.TARGET_QPS: "use min_query_count for the number of conversations",
 }
 _ANSWERING = ("endpoint.url", "harness.service.command")
-_SERVICED = "serviced"
 # Disclosures that the rules require of a service that anyone can buy (§2.3.1), by their names.
 _SERVICE_TERMS = {
     "advertised_model": "the model's advertised name and version",
@@ -80,11 +71,8 @@ def find_point_problems(settings: Block, *, rehearsal: bool) -> Iterator[Setting
                 yield f"client.accuracy.{name}", f"nothing says {what}", fix
     named = [name for name in _ANSWERING if name in settings]
     if len(named) != 1:
-        message = (
-            "both endpoint.url and a service are declared"
-            if named
-            else "neither endpoint.url nor a service is declared"
-        )
+        neither = "neither endpoint.url nor a service is declared"
+        message = "both endpoint.url and a service are declared" if named else neither
         fix = "write 'endpoint: {url: …}' for a remote endpoint, or `harness: {service: …}` to start one"
         yield (named or ["endpoint.url"])[0], message, fix
     given = [name for name in settings if name.startswith("client.audit.")]
@@ -131,17 +119,11 @@ def find_node_problems(settings: Block, system: Mapping[str, Value]) -> Iterator
             known = ", ".join(sorted(types)) or "none are declared"
             yield name, f"{node} is not a node type of the system", f"its node_types: {known}"
         elif provisioned is not None and not str(provisioned.value).strip().isdecimal():
-            yield (
-                name,
-                f"number_of_nodes of {node} is {str(provisioned.value)[:40]!r}",
-                "write a whole number, such as 4",
-            )
+            message = f"number_of_nodes of {node} is {str(provisioned.value)[:40]!r}"
+            yield name, message, "write a whole number, such as 4"
         elif provisioned is not None and used > int(provisioned.value):
-            yield (
-                name,
-                f"{used} nodes of {node} are used, the system has {provisioned.value}",
-                "use at most that many",
-            )
+            message = f"{used} nodes of {node} are used, the system has {provisioned.value}"
+            yield name, message, "use at most that many"
     given = {name.partition(".")[2] for name in settings if name.startswith("dp_shortfall.")}
     if given and (missing := sorted({"replicas", "fitting", "reason"} - given)):
         fix = "write 'dp_shortfall: {replicas: …, fitting: …, reason: …}'"
@@ -151,21 +133,18 @@ def find_node_problems(settings: Block, system: Mapping[str, Value]) -> Iterator
 def find_service_problems(settings: Block, division: str, description: Mapping[str, Value]) -> Iterator[SettingProblem]:
     """Find problems of a curve in the Serviced division: the service must be reachable over the network by everyone,
     with public terms."""
-    if division != _SERVICED or is_elsewhere(settings):
+    if division != "serviced" or is_elsewhere(settings):
         return
     if "harness.service.command" in settings:
         message = "the Serviced division is for public services, not for a server started here"
-        yield (
-            "harness.service.command",
-            message,
-            "declare 'endpoint: {url: …}', or use the Standardized or RDI division",
-        )
+        fix = "declare 'endpoint: {url: …}', or use the Standardized or RDI division"
+        yield "harness.service.command", message, fix
     for name, what in _SERVICE_TERMS.items():
         if f"disclosure.{name}" not in settings:
             yield "endpoint.url", f"nothing says {what}", f"write 'disclosure: {{{name}: …}}'"
     if "endpoint_url" not in description:
-        message = "the service's public address is not declared"
-        yield "endpoint.url", message, "write 'description: {endpoint_url: …}' in the system"
+        fix = "write 'description: {endpoint_url: …}' in the system"
+        yield "endpoint.url", "the service's public address is not declared", fix
 
 
 def check_cell(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) -> list[Problem]:

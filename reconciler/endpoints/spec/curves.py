@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from msgspec import Struct, field
 
 from reconciler.endpoints.results.client import EXTRAS
-from reconciler.endpoints.rules.curve_rules import CurveRules, RuledBenchmark
+from reconciler.endpoints.rules.curve_rules import SCHEDULER_SEED, CurveRules, RuledBenchmark
 from reconciler.endpoints.rules.regions import (
     BANDS,
     CHOICE,
@@ -100,11 +100,9 @@ def place_curve(
         fix = "remove point_count, or set 'points: auto'"
         raise ReconcilerError("point_count applies only to 'points: auto'", fix=fix)
     if agentic and OFFLINE in written:
-        fix = "remove offline from points"
-        raise ReconcilerError("agentic benchmarks have no Offline run", fix=fix)
+        raise ReconcilerError("agentic benchmarks have no Offline run", fix="remove offline from points")
     offline = _check_offline(size, c_max) if OFFLINE in written else 0
-    dedicated = 1 if offline else 0
-    placed = count - dedicated if count else 0
+    placed = count - bool(offline) if count else 0
     by_rules = place_points(c_max, rules, count=placed, min_concurrency=c_min or 1) if automatic else ()
     points = tuple(sorted({*by_rules, *by_hand}))
     regions = derive_regions(points, c_max, rules, c_min)
@@ -121,10 +119,8 @@ def _check_offline(size: int, c_max: int) -> int:
         fix = "write 'performance_sample_count: …' in the benchmark, or remove offline to elect the maximum"
         raise ReconcilerError("a dedicated Offline run needs the size of the dataset, which is not declared", fix=fix)
     if size <= c_max:
-        fix = f"remove offline, to elect the point at {c_max}"
-        raise ReconcilerError(
-            f"the dataset has {size} samples; a dedicated Offline run needs more than {c_max}", fix=fix
-        )
+        message = f"the dataset has {size} samples; a dedicated Offline run needs more than {c_max}"
+        raise ReconcilerError(message, fix=f"remove offline, to elect the point at {c_max}")
     return size
 
 
@@ -138,8 +134,7 @@ def find_curve_problems(placed: PlacedCurve, rules: CurveRules) -> Iterator[Sett
         yield "points", f"{count} points are declared; the rules require at least {least}", fix
     if count > most:
         yield "points", f"{count} points are declared; the rules allow {most}", f"take {count - most} out"
-    beyond = [point for point in placed.points if not placed.regions.find(point)]
-    for point in beyond:
+    for point in (point for point in placed.points if not placed.regions.find(point)):
         last = placed.regions.regions[-1].last
         fix = f"remove {point}, or raise {MAXIMUM}"
         yield "points", f"point {point} is above {last}, the end of the margin", fix
@@ -175,20 +170,14 @@ def is_elsewhere(settings: Block) -> bool:
 
 
 def complete_point(
-    settings: Block,
-    concurrency: int,
-    placed: PlacedCurve,
-    rules: CurveRules,
-    where: LayeredSetting,
-    *,
-    rehearsal: bool,
+    settings: Block, concurrency: int, placed: PlacedCurve, rules: CurveRules, where: LayeredSetting, *, rehearsal: bool
 ) -> Block:
     """Return the point's settings, completed by the rules and by the way the client is started. ``where``: the curve's
     place in the spec. Raises ReconcilerError for an unknown seed set."""
     offline = concurrency == placed.offline
     region = CHOICE if offline else placed.regions.find(concurrency)
-    seconds = rules.find_least_seconds(region, concurrency, agentic=placed.agentic)
-    seconds = rules.find_offline_seconds() if offline else seconds
+    least = rules.find_least_seconds(region, concurrency, agentic=placed.agentic)
+    seconds = rules.find_offline_seconds() if offline else least
     ruled = Origin(f"Endpoints rules {rules.version}")
     implied: dict[str, object] = {"harness.results": "points"}
     if is_elsewhere(settings):
@@ -205,8 +194,8 @@ def complete_point(
     seeds = rules.find_seed_set(get_text(settings, SEED_SET) or sorted(rules.seed_sets)[-1])
     by_rules: dict[str, object] = {
         SEED_SET: seeds.id,
-        keys.SCHEDULE_RNG_SEED: seeds.scheduler_rng_seed,
-        keys.SAMPLE_INDEX_RNG_SEED: seeds.sample_index_rng_seed,
+        keys.SCHEDULE_RNG_SEED: seeds.seeds[SCHEDULER_SEED],
+        keys.SAMPLE_INDEX_RNG_SEED: seeds.seeds[keys.SAMPLE_INDEX_RNG_SEED],
         "point.concurrency": concurrency,
         "point.region": region,
         "point.least_duration": seconds * _MILLISECONDS,

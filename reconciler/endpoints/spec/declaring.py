@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from reconciler.endpoints.results.client import PARAMETERS, is_same
-from reconciler.endpoints.rules.curve_rules import NAME, ROUND_PREFIX, Cohort, CurveRules, SeedSet, load_endpoints_rules
+from reconciler.endpoints.rules.curve_rules import (
+    MODEL_SEED,
+    NAME,
+    ROUND_PREFIX,
+    CurveRules,
+    SeedSet,
+    load_endpoints_rules,
+)
 from reconciler.endpoints.spec.checks import (
     find_node_problems,
     find_point_problems,
@@ -46,19 +53,16 @@ def find_curve_gaps(declared: Declared) -> tuple[Problem, ...]:
     if declared.rehearsal.value:
         return ()
     rules = load_endpoints_rules(str(declared.round.value).removeprefix(ROUND_PREFIX))
-    found: list[Problem] = []
-    for name in dict.fromkeys(cell.cell.system for cell in declared.cells):
-        found += _find_system_gaps(declared.systems[name])
-    for cell in declared.cells:
-        found += _find_point_gaps(cell, rules)
+    systems = dict.fromkeys(cell.cell.system for cell in declared.cells)
+    found = [gap for name in systems for gap in _find_system_gaps(declared.systems[name])]
+    found += [gap for cell in declared.cells for gap in _find_point_gaps(cell, rules)]
     return tuple(dict.fromkeys(found))
 
 
 def _find_system_gaps(system: DeclaredSystem) -> Iterator[Problem]:
     path, whole = f"spec.systems.{system.name}.description", system.description
-    absent = ["serving_framework"] if not is_filled(whole.get("serving_framework")) else []
-    wanted = _BY_STATUS.get(str(status.value)) if (status := system.status) else None
-    absent += [wanted] if wanted and not is_filled(whole.get(wanted)) else []
+    wanted = _BY_STATUS.get(str(system.status.value)) if system.status else None
+    absent = [field for field in ("serving_framework", wanted) if field and not is_filled(whole.get(field))]
     nodes: dict[str, Mapping[str, Value]] = {
         name: {**whole, **own} for name, own in group_node_types(system.settings).items()
     }
@@ -82,8 +86,8 @@ def _find_point_gaps(cell: DeclaredCell, rules: CurveRules) -> Iterator[Problem]
     seeds = rules.find_seed_set(str(settings["seed_set"].value))
     yield from _find_unadopted(settings, seeds, path)
     stated = settings.get("client.parameters.seed")
-    if stated is not None and str(stated.value) != str(seeds.model_seed):
-        message = f"the model's seed is {stated.value}, seed set {seeds.id} has {seeds.model_seed}"
+    if stated is not None and str(stated.value) != str(seeds.seeds[MODEL_SEED]):
+        message = f"the model's seed is {stated.value}, seed set {seeds.id} has {seeds.seeds[MODEL_SEED]}"
         yield stated.origin.make_problem(f"{path}.client.parameters.seed", message, "remove seed, or use the set's")
     if COMMAND not in settings:
         return  # measured elsewhere: its settings are fixed
@@ -108,9 +112,8 @@ def _find_unruled(cell: DeclaredCell, rules: CurveRules, path: str) -> Iterator[
         if found is None or wanted is None or not is_same(wanted, found.value):
             said = "missing" if found is None else str(found.value)
             fix = f"take {name} out" if wanted is None else f"write 'client: {{parameters: {{{name}: {wanted}}}}}'"
-            message = (
-                f"the sampling parameter {name} is {said}, the rules require {'none' if wanted is None else wanted}"
-            )
+            required = "none" if wanted is None else wanted
+            message = f"the sampling parameter {name} is {said}, the rules require {required}"
             yield (found.origin if found else _locate(cell)).make_problem(f"{path}.client.parameters", message, fix)
     pinned = settings.get("dataset.sha256")
     if benchmark.dataset and (pinned is None or pinned.value != benchmark.dataset):
@@ -123,14 +126,10 @@ def _find_unadopted(settings: Mapping[str, Value], seeds: SeedSet, path: str) ->
     target = settings.get("disclosure.target_cohort")
     if target is None:
         return
-    allowed = seeds.cohorts
-    try:
-        fits = Cohort.parse(str(target.value)) in allowed
-    except ReconcilerError:
-        fits = False
-    if not fits:
+    allowed = list(map(str, seeds.cohorts))
+    if str(target.value) not in allowed:
         message = f"target_cohort {target.value} cannot adopt seed set {seeds.id}"
-        yield target.origin.make_problem(f"{path}.disclosure", message, f"one of {', '.join(map(str, allowed))}")
+        yield target.origin.make_problem(f"{path}.disclosure", message, f"one of {', '.join(allowed)}")
 
 
 def _locate(cell: DeclaredCell) -> Origin:
@@ -195,11 +194,7 @@ def _declare_curve(
 
 
 def _check_point(
-    declaring: Declaring,
-    named: tuple[str, str, str],
-    point: Block,
-    block: Block,
-    at: LayeredSetting,
+    declaring: Declaring, named: tuple[str, str, str], point: Block, block: Block, at: LayeredSetting
 ) -> None:
     """``point``: the settings of the point itself; ``block``: all of its settings."""
     system = declaring.systems.get(named[1])

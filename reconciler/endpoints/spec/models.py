@@ -16,8 +16,6 @@ from reconciler.spec.settings_models import SettingsGroup
 
 AUTO = "auto"  # points that the rules place
 OFFLINE = "offline"  # a dedicated Offline run, instead of electing the point at the maximum
-
-
 _APIS = ("openai", "openai_completions", "sglang")
 
 
@@ -247,10 +245,7 @@ class CurveGroup(PointGroup):
     endpoint: Endpoint = Field(Endpoint(), description="An endpoint that runs elsewhere.")
 
 
-Curves = Annotated[
-    dict[fields.Name, Annotated[dict[fields.Name, CurveGroup], Empty]],
-    Empty,
-]
+Curves = Annotated[dict[fields.Name, Annotated[dict[fields.Name, CurveGroup], Empty]], Empty]
 
 # Group of the core → the fields that a program adds to it.
 ADDED_FIELDS: dict[str, dict[str, tuple[Any, Any]]] = {

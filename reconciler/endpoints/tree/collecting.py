@@ -54,7 +54,7 @@ def make_power(system: str, description: Mapping[str, Any], nodes: Sequence[Mapp
         "node_sets": [_make_set(number, node, total) for number, node in enumerate(sets)],
         "scale_out": {"present": False},
     }
-    declared = _read_sourced(description, "provisioned_power_kw", "provisioned_power_source")
+    declared = _read_sourced(description, "provisioned_power_kw")
     return {**power, "declared_provisioned_power": declared} if declared else power
 
 
@@ -64,7 +64,7 @@ def _make_set(number: int, node: Mapping[str, Any], usual: int) -> dict[str, Any
         "system_node_ensemble_id": read_count(node.get("system_node_ensemble_id"), 1),
         "nodes_provisioned": read_count(node.get("number_of_nodes"), usual),
     }
-    published = _read_sourced(node, "published_node_power_w", "published_node_power_source")
+    published = _read_sourced(node, "published_node_power_w")
     if published:
         return {**found, "power_method": "published_system", "published_power": published}
     return {**found, "power_method": "component_sum", "components": _make_components(node)}
@@ -75,39 +75,35 @@ def _make_components(description: Mapping[str, Any]) -> dict[str, Any]:
     network: dict[str, Any] = {"method": "none"}
     if switches:
         network = {"method": "declared_tdp", "switch_count": switches}
-        each = _read_sourced(description, "scale_up_switch_w", "scale_up_switch_source")
+        each = _read_sourced(description, "scale_up_switch_w")
         network |= {"tdp_per_switch": each} if each else {}
     return {
-        "cpu": _make_units(
-            description, "host_processor_model_name", "host_processors_per_node", "host_processor_tdp", 1
-        ),
-        "accelerator": _make_units(
-            description, "accelerator_model_name", "accelerators_per_node", "accelerator_tdp", 0
-        ),
+        "cpu": _make_units(description, "host_processor", 1),
+        "accelerator": _make_units(description, "accelerator", 0),
         "scale_up_network": network,
     }
 
 
-def _make_units(description: Mapping[str, Any], model: str, count: str, rated: str, usual: int) -> dict[str, Any]:
-    number = read_count(description.get(count), usual)
-    block: dict[str, Any] = {"model": str(description.get(model, "")), "count_per_node": number}
+def _make_units(description: Mapping[str, Any], unit: str, usual: int) -> dict[str, Any]:
+    number = read_count(description.get(f"{unit}s_per_node"), usual)
+    block: dict[str, Any] = {"model": str(description.get(f"{unit}_model_name", "")), "count_per_node": number}
     if not number:  # systems without units need not state their power
         return {**block, "tdp_per_unit": {"value_w": 0, "source_type": "mlc_default", "source": "D.3"}}
-    each = _read_sourced(description, f"{rated}_w", f"{rated}_source")
+    each = _read_sourced(description, f"{unit}_tdp_w")
     return block | {"tdp_per_unit": each} if each else block
 
 
-def _read_sourced(description: Mapping[str, Any], value: str, source: str) -> dict[str, Any]:
-    """Return a figure with the public page that states it."""
-    stated = description.get(value)
+def _read_sourced(description: Mapping[str, Any], figure: str) -> dict[str, Any]:
+    """Return a figure, whose name ends in its unit, with the public page that states it."""
+    stated = description.get(figure)
     if stated in (None, ""):
         return {}
-    unit = "value_kw" if value.endswith("_kw") else "value_w"
+    name, _, unit = figure.rpartition("_")
     number = parse_decimal(stated)
     if number is None:
-        raise ReconcilerError(f"{value} is {stated!r}", fix="write a number")
+        raise ReconcilerError(f"{figure} is {stated!r}", fix="write a number")
     whole = int(number) if number == number.to_integral_value() else float(number)
-    return {unit: whole, "source_type": "vendor_spec", "source": str(description.get(source, ""))}
+    return {f"value_{unit}": whole, "source_type": "vendor_spec", "source": str(description.get(f"{name}_source", ""))}
 
 
 _DIVISIONS = {"standardized": "Standardized", "serviced": "Serviced", "rdi": "RDI"}
@@ -143,15 +139,15 @@ def collect_curves(submission: SubmissionContent, rules: CurveRules) -> Endpoint
 
 def _collect_code(benchmark: str, submission: SubmissionContent) -> dict[str, Content]:
     """Collect the code that the spec names. The code archived from the runs of its points takes precedence."""
-    kept = [item for item in submission.kept_code if item.cell.benchmark == benchmark]
-    return dict(submission.code.get(benchmark, {})) | {
-        name: content for item in reversed(kept) for name, content in item.files.items()
-    }
+    found = dict(submission.code.get(benchmark, {}))
+    for item in reversed(submission.kept_code):
+        found |= item.files if item.cell.benchmark == benchmark else {}
+    return found
 
 
 def name_point_folders(content: CellContent) -> str:
     """Return the folders that occur only in the paths of this point's files."""
-    return f"/{content.cell.system}/{_name_model(content)}/r{content.cell.scenario[1:]}/"
+    return f"/{content.cell.system}/{canonicalise_model(content.official)}/r{content.cell.scenario[1:]}/"
 
 
 def describe_point(
@@ -212,13 +208,13 @@ def group_by_cell(files: Mapping[str, str], points: Iterable[CellContent]) -> di
 def _make_curve(cells: Sequence[CellContent], system: SystemContent, rules: CurveRules) -> CurveContent:
     first = cells[0]
     facts = _get_facts(first)
-    seeds = rules.find_seed_set(facts.seed_set)
+    seeds, division = rules.find_seed_set(facts.seed_set), _DIVISIONS[first.cell.division]
     measured = [_get_facts(content).measured for content in cells]
     elects = not any(point.is_offline or point.is_agentic for point in measured)
     return CurveContent(
         system=first.cell.system,
-        model=_name_model(first),
-        division=_DIVISIONS[first.cell.division],
+        model=canonicalise_model(first.official),
+        division=division,
         max_concurrency=facts.max_concurrency,
         min_concurrency=facts.min_concurrency or None,
         dataset=facts.measured.dataset,
@@ -228,7 +224,7 @@ def _make_curve(cells: Sequence[CellContent], system: SystemContent, rules: Curv
         points=tuple(_make_point(content, system, elects=elects) for content in cells),
         disclosed={name: value for name, value in facts.disclosed.items() if name != _TARGET},
         description=_describe(system),
-        power=_collect_power(system, _DIVISIONS[first.cell.division], rules),
+        power=_collect_power(system, division, rules),
         rehearsal=first.rehearsal,
     )
 
@@ -252,13 +248,9 @@ def _make_point(content: CellContent, system: SystemContent, *, elects: bool) ->
 def _collect_power(system: SystemContent, division: str, rules: CurveRules) -> dict[str, Any]:
     """Return the power from the spec's own file, or from its description if the division needs it or if the spec
     declares any part of it."""
-    if system.nameplate:
-        return _read_power(system)
-    wanted = division not in rules.values.power_optional or POWER_FIELDS & set(system.description)
-    return make_power(system.name, system.description, _list_nodes(system)) if wanted else {}
-
-
-def _read_power(system: SystemContent) -> dict[str, Any]:
+    if not system.nameplate:
+        wanted = division not in rules.values.power_optional or POWER_FIELDS & set(system.description)
+        return make_power(system.name, system.description, _list_nodes(system)) if wanted else {}
     try:
         return dict(parse_json_object(system.nameplate).values)
     except (ValueError, RecursionError) as error:
@@ -318,10 +310,6 @@ def _nest(node: Mapping[str, object]) -> dict[str, object]:
     shown = {name: value for name, value in node.items() if name not in {*_OF_ACCELERATOR, *POWER_FIELDS}}
     counted = {**shown, "number_of_nodes": _count(node, "number_of_nodes")}
     return {**counted, "accelerator_info": [accelerator]} if accelerator else counted
-
-
-def _name_model(content: CellContent) -> str:
-    return canonicalise_model(content.official)
 
 
 def _get_facts(content: CellContent) -> PointFacts:

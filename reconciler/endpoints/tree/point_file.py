@@ -111,9 +111,8 @@ def collect_point_fields(
     if facts.speculative:
         fields["speculative_decoding"] = dict(facts.speculative)
     if point.nodes:
-        fields["nodes_used"] = [
-            {"system_node_ensemble_id": n, "nodes": count} for n, count in sorted(point.nodes.items())
-        ]
+        used = sorted(point.nodes.items())
+        fields["nodes_used"] = [{"system_node_ensemble_id": ensemble, "nodes": count} for ensemble, count in used]
     if short := facts.shortfall:
         counts = {"dp_actual": int(str(short["replicas"])), "dp_formula": int(str(short["fitting"]))}
         fields["dp_shortfall"] = {**counts, "reason": str(short["reason"])}
@@ -132,7 +131,7 @@ def _collect_runtime_settings(point: PointContent, curve: CurveContent, rules: C
     settings["stream_all_chunks"] = measured.stream_all_chunks
     settings["streaming"] = measured.streaming
     seeds = rules.seed_sets.get(curve.seed_set)
-    unsaid = {MODEL_SEED: seeds.model_seed} if seeds is not None else {}
+    unsaid = {MODEL_SEED: seeds.seeds[MODEL_SEED]} if seeds is not None else {}
     settings["runtime"] = {**unsaid, **measured.seeds}
     if measured.warmup is not None:
         settings["warmup"] = {"salt": measured.warmup.salt}
@@ -163,10 +162,9 @@ def _describe_window(point: PointContent, regions: Regions, rules: CurveRules) -
     if found is None or point.offline == DEDICATED:
         return {}
     status, verdict = classify_window(found, find_least_seconds(point.measured, rules, regions), rules)
-    window: dict[str, Any] = {}
-    if found.found and found.super_passes > 0:
-        window = {"super_pass_start": found.first, "super_pass_end": found.last}
-    window.update({"super_pass_size": found.super_pass_size, "n_samples": found.samples})
+    steady = found.found and found.super_passes > 0
+    window: dict[str, Any] = {"super_pass_start": found.first, "super_pass_end": found.last} if steady else {}
+    window |= {"super_pass_size": found.super_pass_size, "n_samples": found.samples}
     if found.seconds is not None:
         window["duration_s"] = Decimal(found.seconds)
     fields: dict[str, Any] = {"status": status, "verdict": verdict, "window": window}

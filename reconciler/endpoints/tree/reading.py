@@ -43,6 +43,11 @@ from reconciler.tree.reading.files import (
 from reconciler.tree.reading.unreadable_folders import list_if_open
 
 
+def _cache_file(name: str, parse: Callable[[bytes, str], ResultDocument]) -> cached_property[Read[ResultDocument]]:
+    """Make a property that reads a file of a folder once."""
+    return cached_property(lambda folder: read_file(folder.path / name, f"{folder.shown}/{name}", parse))
+
+
 class PointFolder(Struct, frozen=True, dict=True):
     """r<N> of a curve. ``shown``: its path relative to the folder that the user named."""
 
@@ -50,25 +55,11 @@ class PointFolder(Struct, frozen=True, dict=True):
     shown: str
     named: int
 
-    @cached_property
-    def point(self) -> Read[ResultDocument]:
-        return self._read(POINT, parse_yaml_mapping)
-
-    @cached_property
-    def description(self) -> Read[ResultDocument]:
-        return self._read(DESCRIPTION, parse_json_object)
-
-    @cached_property
-    def config(self) -> Read[ResultDocument]:
-        return self._read(CONFIG, parse_yaml_mapping)
-
-    @cached_property
-    def summary(self) -> Read[ResultDocument]:
-        return self._read(SUMMARY, parse_json_object)
-
-    @cached_property
-    def accuracy(self) -> Read[ResultDocument]:
-        return self._read(ACCURACY, parse_json_object)
+    point = _cache_file(POINT, parse_yaml_mapping)
+    description = _cache_file(DESCRIPTION, parse_json_object)
+    config = _cache_file(CONFIG, parse_yaml_mapping)
+    summary = _cache_file(SUMMARY, parse_json_object)
+    accuracy = _cache_file(ACCURACY, parse_json_object)
 
     @property
     def name(self) -> str:
@@ -114,9 +105,6 @@ class PointFolder(Struct, frozen=True, dict=True):
     @property
     def scores(self) -> tuple[AccuracyScore, ...]:
         return self.scored[0]
-
-    def _read(self, name: str, parse: Callable[[bytes, str], ResultDocument]) -> Read[ResultDocument]:
-        return read_file(self.path / name, f"{self.shown}/{name}", parse)
 
     def _read_bytes(self, name: str) -> bytes | None:
         try:
@@ -173,6 +161,8 @@ class SystemFolder(Struct, frozen=True, dict=True):
     path: Path
     shown: str
 
+    power = _cache_file(POWER, parse_json_object)
+
     @property
     def name(self) -> str:
         return self.path.name
@@ -183,10 +173,6 @@ class SystemFolder(Struct, frozen=True, dict=True):
             CurveFolder(self.root, self.path / name, f"{self.shown}/{name}", self.name)
             for name in list_folders(self.path)
         )
-
-    @cached_property
-    def power(self) -> Read[ResultDocument]:
-        return read_file(self.path / POWER, f"{self.shown}/{POWER}", parse_json_object)
 
 
 class SubmissionFolder(Struct, frozen=True, dict=True):
@@ -203,8 +189,8 @@ class SubmissionFolder(Struct, frozen=True, dict=True):
             SystemFolder(self.path, results / name, f"{self.shown}{RESULTS}/{name}") for name in list_folders(results)
         )
 
-    def has(self, *names: str) -> bool:
-        return self.path.joinpath(*names).is_dir()
+    def has(self, name: str) -> bool:
+        return (self.path / name).is_dir()
 
     def list_implementations(self) -> tuple[str, ...]:
         return list_folders(self.path / SOURCES)

@@ -45,12 +45,8 @@ _SOFTWARE = ("inference_backend", "driver", "operating_system", "container_link"
 
 def render_source_readme(implementation: str, curves: Iterable[CurveContent]) -> bytes:
     """Render src/<implementation>/README.md: how to reproduce the measurement of a point."""
-    lines = [
-        f"# {implementation}",
-        "",
-        "How each point of the submission was measured, and how to measure it again.",
-        "",
-    ]
+    lines = [f"# {implementation}", ""]
+    lines += ["How each point of the submission was measured, and how to measure it again.", ""]
     for curve in curves:
         points = ", ".join(name_point(point.measured.concurrency) for point in curve.points)
         lines += [f"## {curve.model} on {curve.system}", "", f"Points: {points}.", ""]
@@ -71,9 +67,8 @@ def render_disclosure(curves: Iterable[CurveContent]) -> bytes:
     for curve in curves:
         lines += [f"## {curve.model} on {curve.system}", "", "| component | version |", "|---|---|"]
         lines += [f"| serving framework | {_show(curve.description.get('serving_framework'))} |"]
-        lines += [
-            f"| client | {_show(', '.join(sorted({p.measured.client for p in curve.points if p.measured.client})))} |"
-        ]
+        clients = sorted({point.measured.client for point in curve.points} - {""})
+        lines += [f"| client | {_show(', '.join(clients))} |"]
         lines += [f"| {title} | {_show(curve.disclosed[name])} |" for name, title in _TERMS if name in curve.disclosed]
         nodes = curve.description.get("node_types")
         for node in nodes if isinstance(nodes, (list, tuple)) else ():

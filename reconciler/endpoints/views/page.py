@@ -3,7 +3,7 @@ matrix; and charts of several curves. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from importlib.resources import files
 
@@ -33,10 +33,8 @@ def read_pareto(curve: Document) -> ParetoCurve:
         )
         for point in curve["points"]
     )
-    ceiling = curve["ceiling"]
-    return ParetoCurve(
-        points, None if ceiling is None else Decimal(ceiling), frozenset(curve["dominated"]), curve["agentic"]
-    )
+    ceiling = None if curve["ceiling"] is None else Decimal(curve["ceiling"])
+    return ParetoCurve(points, ceiling, frozenset(curve["dominated"]), curve["agentic"])
 
 
 def draw_curve(curve: Document) -> tuple[Chart, ...]:
@@ -116,10 +114,9 @@ def chart_curves(name: str, curves: Mapping[str, ParetoCurve]) -> Chart:
     if name == PARETO:
         return _chart_pareto(curves)
     if name == TTFT:
-        times = {n: _list_ttft(c) for n, c in curves.items()}
-        return _chart_over(name, "TTFT P90 over concurrency", "ms", times, curves)
-    rates = {n: tuple((p.concurrency, p.system_tps) for p in c.points) for n, c in curves.items()}
-    return _chart_over(name, "System throughput over concurrency", "tokens/s", rates, curves)
+        return _chart_over(name, "TTFT P90 over concurrency", "ms", curves, lambda point: point.ttft_p90_ms)
+    title = "System throughput over concurrency"
+    return _chart_over(name, title, "tokens/s", curves, lambda point: point.system_tps)
 
 
 def _chart_pareto(curves: Mapping[str, ParetoCurve]) -> Chart:
@@ -154,21 +151,18 @@ def _chart_over(
     name: str,
     title: str,
     unit: str,
-    values: Mapping[str, tuple[tuple[int, Decimal], ...]],
     curves: Mapping[str, ParetoCurve],
+    get: Callable[[CurvePoint], Decimal | None],
 ) -> Chart:
+    """Draw a value of each point that has it, over its concurrency."""
     drawn: list[Curve] = []
-    for tone, (label, found) in enumerate(values.items()):
-        places = tuple((float(concurrency), float(value)) for concurrency, value in sorted(found))
+    for tone, (label, curve) in enumerate(curves.items()):
+        found = sorted((point.concurrency, value) for point in curve.points if (value := get(point)) is not None)
+        places = tuple((float(concurrency), float(value)) for concurrency, value in found)
         drawn.append(Curve(label, trace_steps(places), tone=tone))
         drawn.append(Curve(_name_part(label, "points", curves), places, Stroke.POINTS, tone))
-    return Chart(
-        name, title, "concurrency", unit, tuple(drawn), _list_columns(curves), _list_rows(curves), _sum_up(curves)
-    )
-
-
-def _list_ttft(curve: ParetoCurve) -> tuple[tuple[int, Decimal], ...]:
-    return tuple((p.concurrency, p.ttft_p90_ms) for p in curve.points if p.ttft_p90_ms is not None)
+    columns, rows, summary = _list_columns(curves), _list_rows(curves), _sum_up(curves)
+    return Chart(name, title, "concurrency", unit, tuple(drawn), columns, rows, summary)
 
 
 def _name_part(label: str, what: str, curves: Mapping[str, ParetoCurve]) -> str:
@@ -199,7 +193,6 @@ def _sum_up(curves: Mapping[str, ParetoCurve]) -> str:
     for label, curve in curves.items():
         beaten = f", {len(curve.dominated)} of them dominated" if curve.dominated else ""
         offline = f"; Offline {show_rate(float(curve.ceiling))}" if curve.ceiling is not None else ""
-        parts.append(
-            f"{label}: {len(curve.points)} points{beaten}, at most {show_rate(float(curve.peak))} tokens/s{offline}"
-        )
+        most = f"at most {show_rate(float(curve.peak))} tokens/s"
+        parts.append(f"{label}: {len(curve.points)} points{beaten}, {most}{offline}")
     return ". ".join(parts) + "."

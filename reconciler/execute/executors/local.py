@@ -56,12 +56,14 @@ _adopting_lock = threading.Lock()
 
 
 @contextlib.contextmanager
-def find_adopted(mark: str) -> Iterator[None]:
-    """Make this process adopt orphans while the context is open. At its end, kill the processes that carry the mark and
-    their descendants, but no other process of this program or the user."""
+def end_leftovers() -> Iterator[dict[str, str]]:
+    """Make this process adopt orphans while the context is open, and yield a mark for a child's environment. At the
+    end, kill the processes that carry the mark and their descendants, but no other process of this program or the
+    user."""
+    mark = secrets.token_hex(8)
     _count_adopting(1)
     try:
-        yield
+        yield {MARK: mark}
     finally:
         try:
             _end(mark)
@@ -69,20 +71,12 @@ def find_adopted(mark: str) -> Iterator[None]:
             _count_adopting(-1)
 
 
-def make_mark() -> str:
-    return secrets.token_hex(8)
-
-
 def _count_adopting(change: int) -> None:
     global _adopting
     with _adopting_lock:
         _adopting += change
-        _adopt(int(_adopting > 0))
-
-
-def _adopt(on: int) -> None:
-    if sys.platform.startswith("linux"):
-        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, on, 0, 0, 0)
+        if sys.platform.startswith("linux"):
+            ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(_adopting > 0), 0, 0, 0)
 
 
 def _end(mark: str) -> None:
@@ -152,7 +146,8 @@ class LocalExecutor(Struct):
         handle = Handle(self.name, attempt.folder, name_submission(attempt))
         write_handle(handle)
         with ExitStack() as stack:
-            marked = stack.enter_context(_end_leftovers(request)) if submission.sweeps else {}
+            sweeps = submission.sweeps and not request.has_keeper
+            marked = stack.enter_context(end_leftovers()) if sweeps else {}
             child = Child(
                 build_harness_command(request.verb, path, submission.result),
                 folder=attempt.folder,
@@ -182,23 +177,10 @@ class LocalExecutor(Struct):
             stack.close()
 
 
-@contextlib.contextmanager
-def _end_leftovers(request: FileMessage) -> Iterator[dict[str, str]]:
-    """Yield the variables that the child's environment must contain for this."""
-    if request.has_keeper:
-        yield {}
-        return
-    mark = make_mark()
-    with find_adopted(mark):
-        yield {MARK: mark}
-
-
 def _build_environment(request: FileMessage) -> dict[str, str]:
     """Build the environment, including the variables that a command refers to: they are passed on through environments
     only, never through a file."""
-    names = [*list_secrets(request).values()]
-    names += request.hides if isinstance(request, ServiceRequest) else ()
-    extra = {name: os.environ[name] for name in names if name in os.environ}
+    extra = {name: os.environ[name] for name in _list_secrets(request).values() if name in os.environ}
     if isinstance(request, LaunchRequest) or starts_container(request):
         return build_launched_environment() | extra
     return build_child_environment(extra)

@@ -52,10 +52,7 @@ def make_verdict(part: Part, title: str, file: str) -> AuditVerdict:
 def render_verify_text(title: str, part: Part) -> str:
     """Return the text of a verify file. TEST PASS is on a separate line; a failure lists its reasons."""
     lines = [title, *(f"{name}: {value}" for name, value in part.figures.items())]
-    if part.passed:
-        lines.append(PASS)
-    else:
-        lines += [f"{FAIL}: {reason}" for reason in part.reasons]
+    lines += [f"{FAIL}: {reason}" for reason in part.reasons] or [PASS]
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -75,7 +72,7 @@ class RunLogs(Struct, frozen=True):
     def read_entries(self, run: str) -> Iterable[Entry]:
         if self.answers is None:
             raise MissingLogError(run)
-        return read_entries(self.answers(), name_answers(run))
+        return read_entries(self.answers(), f"{ACCURACY_LOG} of the {run} run")
 
     def read_detail_log(self, run: str) -> DetailLog:
         if not self.detail:
@@ -86,11 +83,6 @@ class RunLogs(Struct, frozen=True):
         if not self.summary:
             raise MissingLogError(run)
         return parse_summary(self.summary, f"{SUMMARY} of the {run} run")
-
-
-def name_answers(run: str) -> str:
-    """Return the name of a run's accuracy log for messages."""
-    return f"{ACCURACY_LOG} of the {run} run"
 
 
 class MissingLogError(LookupError):

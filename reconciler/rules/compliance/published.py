@@ -56,7 +56,8 @@ class Published(Struct, frozen=True):
 def judge_files(published: Published) -> Iterator[Judged]:
     """Judge each verify file that exists and whose logs are complete."""
     test, rules = published.test, published.rules
-    for file in _list_verify_files(test, rules):
+    expected = find_test(test).own_files if rules is None else [item.file for item in rules.expected]
+    for file in dict.fromkeys(expected):
         text = published.text(file)
         if text is None:
             continue
@@ -77,7 +78,7 @@ def judge_files(published: Published) -> Iterator[Judged]:
 def _list_verdicts(published: Published, file: str) -> Iterator[AuditVerdict]:
     """Return one verdict per possible answer type, since no file states the type."""
     test = find_test(published.test)
-    speed = file == test.speed_file
+    speed, limits = file == test.speed_file, published.rules.limits if published.rules else {}
     names = (BASELINE, COMPLIANCE) if test.asks_scorer else ()
     reports = {name: published.text(f"accuracy/{name}") for name in names}
     if test.scored:
@@ -89,9 +90,7 @@ def _list_verdicts(published: Published, file: str) -> Iterator[AuditVerdict]:
             accuracy=published.accuracy,
             scenario=published.scenario,
             dtype=dtype,
-            limits={name: str(limit.value) for name, limit in published.rules.limits.items()}
-            if published.rules
-            else {},
+            limits={name: str(limit.value) for name, limit in limits.items()},
             metrics=published.metrics,
             reports={name: text for name, text in reports.items() if text is not None},
             known_answers=Part() if speed else None,
@@ -107,9 +106,3 @@ def is_passed(text: str, file: str, rules: TestRules | None) -> bool:
     if not expected:
         return PASS in (line.strip() for line in lines)
     return all(item.is_in(lines) for item in expected)
-
-
-def _list_verify_files(test: str, rules: TestRules | None) -> tuple[str, ...]:
-    if rules is None:
-        return find_test(test).own_files
-    return tuple(dict.fromkeys(expected.file for expected in rules.expected))

@@ -129,19 +129,12 @@ def _parse_number(value: object) -> float | None:
 
 def find_unfit(reference: Scored, test: Scored) -> list[str]:
     """Return the reasons why two runs cannot be compared at all."""
-    reasons = [
-        f"the {name} run is {run.validity or 'without a result'}, not VALID"
-        for name, run in (("performance", reference), ("audit", test))
-        if run.validity != "VALID"
-    ]
+    runs = (("performance", reference), ("audit", test))
+    invalid = ((name, run.validity or "without a result") for name, run in runs if run.validity != "VALID")
+    reasons = [f"the {name} run is {validity}, not VALID" for name, validity in invalid]
     if reference.scenario != test.scenario:
         reasons.append(f"the performance run is {reference.scenario or 'unknown'}, the audit run {test.scenario}")
-    reasons += [
-        f"the {name} run's log holds no score"
-        for name, run in (("performance", reference), ("audit", test))
-        if run.score is None
-    ]
-    return reasons
+    return reasons + [f"the {name} run's log holds no score" for name, run in runs if run.score is None]
 
 
 def show_score(number: float | None) -> str:

@@ -146,8 +146,7 @@ class _Unread:
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self._samples = set[int]()
-        self._lengths = set[int]()
+        self._samples, self._lengths = set[int](), set[int]()
         self._values = set[bytes]()  # at most two values
         self._beginnings: list[tuple[int, int]] = []  # (sample, entry) of answers whose first 4 bytes differ
         self._ends: list[tuple[int, int]] = []
@@ -228,9 +227,8 @@ def compare_speed(reference: DetailLog, audit: DetailLog, slack: Slack) -> Part:
         if run.errors and log.release >= _FIRST_STRICT:
             reasons.append(f"the {name} run's log has {run.errors} ERROR lines")
     by_speed = False
-    names = (keys.EFFECTIVE_TARGET_LATENCY_NS,)
-    if before.scenario == after.scenario == "Server" and any(reference.get(n) != audit.get(n) for n in names):
-        had, has = reference.get(names[0]), audit.get(names[0])
+    had, has = (log.get(keys.EFFECTIVE_TARGET_LATENCY_NS) for log in (reference, audit))
+    if before.scenario == after.scenario == "Server" and had != has:
         reasons.append(f"the target latency is {has} ns, that of the performance run {had} ns")
     figures = {"performance run": show_score(before.score), "audit run": show_score(after.score)}
     if before.score is not None and after.score is not None:
@@ -272,18 +270,16 @@ def _judge(inputs: VerdictInputs) -> AuditVerdict:
 
 def _make_answers_part(inputs: VerdictInputs) -> Part:
     """Compare the answers, or reuse an earlier comparison if the logs are not available."""
+    dtype = inputs.dtype or USUAL
     try:
         audit, accuracy = inputs.audit.read_entries(AUDIT), inputs.accuracy.read_entries("accuracy")
     except MissingLogError:
-        if inputs.known_answers is None or not _was_compared_as(inputs.known_answers, inputs.dtype or USUAL):
+        known = inputs.known_answers
+        # If the answers are now read as another type, the earlier comparison is no longer valid.
+        if known is None or known.figures.get("compared as", "").partition(",")[0] not in ("", dtype):
             raise
-        return inputs.known_answers
-    return compare_answers(accuracy, audit, inputs.dtype or USUAL)
-
-
-def _was_compared_as(known: Part, dtype: str) -> bool:
-    """Return False if the answers are now read as another type, which invalidates the earlier comparison."""
-    return known.figures.get("compared as", "").partition(",")[0] in ("", dtype)
+        return known
+    return compare_answers(accuracy, audit, dtype)
 
 
 def _collect_fallback(inputs: VerdictInputs) -> Fallback:

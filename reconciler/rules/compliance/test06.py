@@ -37,7 +37,9 @@ def judge_test06(audit: Iterable[Entry], scenario: str, *, eos_token_id: int = 2
                 if not checks.where and (checks.eos or checks.length or checks.first_token):
                     checks.where = locate_entry(checks.answers)
     except LogError as error:
-        return _make_failure(str(error))
+        names = ("First token", "EOS", "Sample length")
+        text = "".join(f"{name} check pass: False\n" for name in names) + f"TEST06 verification failed\n{error}\n"
+        return AuditVerdict((f"the answers cannot be read: {error}",), files={VERIFY_ACCURACY: text})
     if not checks.answers:
         checks.length = "the audit run logged no answers"
     first = str(not checks.first_token) if needs_first else "Skipped"
@@ -54,12 +56,6 @@ def judge_test06(audit: Iterable[Entry], scenario: str, *, eos_token_id: int = 2
     return AuditVerdict(reasons, figures, where=checks.where, files=files)
 
 
-def _make_failure(why: str) -> AuditVerdict:
-    names = ("First token", "EOS", "Sample length")
-    text = "".join(f"{name} check pass: False\n" for name in names) + f"TEST06 verification failed\n{why}\n"
-    return AuditVerdict((f"the answers cannot be read: {why}",), files={VERIFY_ACCURACY: text})
-
-
 def _check_entry(entry: Entry, dtype: str, eos: int, checks: _Checks, *, needs_first: bool) -> None:
     try:
         count = entry.count(dtype)
@@ -71,15 +67,12 @@ def _check_entry(entry: Entry, dtype: str, eos: int, checks: _Checks, *, needs_f
     if needs_first and not checks.first_token:
         checks.first_token = _find_wrong_first(entry, dtype)
     if not checks.eos and count > 2 and entry.read_last(dtype, 2) == (eos, eos):
-        ending = _count_ending(entry.read_last(dtype, count - 1), eos)
+        # The official script looks no further than the second token, which is the first one here.
+        tokens = entry.read_last(dtype, count - 1)
+        ending = next((n for n, token in enumerate(reversed(tokens)) if token != eos), len(tokens))
         checks.eos = f"sample {entry.index} ends with {ending} tokens {eos} (end of sequence), one at most is allowed"
     if count != entry.token_count and not checks.length:
         checks.length = f"sample {entry.index} has {count} tokens, and {entry.token_count} were reported"
-
-
-def _count_ending(tokens: tuple[object, ...], eos: int) -> int:
-    """The official script looks no further than the second token, which is the first one here."""
-    return next((n for n, token in enumerate(reversed(tokens)) if token != eos), len(tokens))
 
 
 def _find_wrong_first(entry: Entry, dtype: str) -> str:
@@ -95,12 +88,8 @@ def _find_wrong_first(entry: Entry, dtype: str) -> str:
 
 
 def _judge(inputs: VerdictInputs) -> AuditVerdict:
-    return judge_test06(
-        inputs.audit.read_entries(AUDIT),
-        inputs.scenario,
-        eos_token_id=inputs.eos_token_id,
-        dtype=inputs.dtype or "int32",
-    )
+    entries, dtype = inputs.audit.read_entries(AUDIT), inputs.dtype or "int32"
+    return judge_test06(entries, inputs.scenario, eos_token_id=inputs.eos_token_id, dtype=dtype)
 
 
 # The verdict depends on the tokenizer, which no file states, so only a published pass can be contradicted.

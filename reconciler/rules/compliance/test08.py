@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterable, Mapping, Sequence
-
-from msgspec import Struct, field
+from collections.abc import Iterable, Sequence
 
 from reconciler.errors import LogError
 from reconciler.loadgen.log_files import VERIFY_ACCURACY
@@ -31,13 +29,6 @@ def _round_to_single(number: float) -> float:
 _LEAST, _MOST = _round_to_single(1e-7), _round_to_single(1 - 1e-7)
 
 
-class _Counts(Struct):
-    audit: int = 0
-    accuracy: int = 0
-    missing: int = 0
-    differing: list[str] = field(default_factory=list)
-
-
 def judge_test08(accuracy: Iterable[Entry], audit: Iterable[Entry], tolerance: float = TOLERANCE) -> AuditVerdict:
     """Judge the test: every sample of the audit run must be in the accuracy run, with its normalized entropy within the
     tolerance."""
@@ -52,31 +43,31 @@ def _compare_predictions(accuracy: Iterable[Entry], audit: Iterable[Entry], tole
     # Read the audit run's answers first: there are few of them, and only the matching answers of the accuracy run need
     # to be kept.
     tested = [(_read_key(values), values[2:]) for values in (entry.read_values("float32") for entry in audit)]
-    counts, wanted = _Counts(audit=len(tested)), {key for key, _ in tested}
+    wanted, answers = {key for key, _ in tested}, 0
     known: dict[Key, Sequence[float]] = {}
     for entry in accuracy:
         values = entry.read_values("float32")
-        counts.accuracy += 1
+        answers += 1
         if not values or len(values) != 3 + 3 * int(values[-1]):
             raise ValueError(f"sample {entry.index} of the accuracy run has {len(values)} numbers, not 3 + 3 for each")
         key = _read_key(values)
         if key in wanted:
             known[key] = values
-    for key, predictions in tested:
-        _judge_sample(key, predictions, known, tolerance, counts)
+    found = [_find_difference(key, own, known[key], tolerance) for key, own in tested if key in known]
+    differing, missing = [each for each in found if each], len(tested) - len(found)
     reasons = []
-    if counts.differing:
-        total = len(counts.differing)
-        reasons.append(f"{total} of {counts.audit} samples differ by more than {tolerance:.2%}: {counts.differing[0]}")
-    if counts.missing:
-        reasons.append(f"{counts.missing} samples of the audit run are not in the accuracy run")
-    if counts.audit == counts.missing:
+    if differing:
+        what = f"{len(differing)} of {len(tested)} samples differ by more than {tolerance:.2%}"
+        reasons.append(f"{what}: {differing[0]}")
+    if missing:
+        reasons.append(f"{missing} samples of the audit run are not in the accuracy run")
+    if not found:
         reasons.append("no sample is in both runs")
     figures = {
-        "answers in the accuracy run": str(counts.accuracy),
-        "answers in the audit run": str(counts.audit),
-        "not in the accuracy run": str(counts.missing),
-        "differing": str(len(counts.differing)),
+        "answers in the accuracy run": str(answers),
+        "answers in the audit run": str(len(tested)),
+        "not in the accuracy run": str(missing),
+        "differing": str(len(differing)),
         "tolerance": f"{tolerance:.2%}",
     }
     return Part(tuple(reasons), figures)
@@ -88,28 +79,15 @@ def _read_key(values: Sequence[float]) -> Key:
     return int(values[0]), int(values[1])
 
 
-def _judge_sample(
-    key: Key,
-    predictions: Sequence[float],
-    known: Mapping[Key, Sequence[float]],
-    tolerance: float,
-    counts: _Counts,
-) -> None:
-    values = known.get(key)
-    if values is None:
-        counts.missing += 1
-        return
+def _find_difference(key: Key, predictions: Sequence[float], values: Sequence[float], tolerance: float) -> str:
+    """Describe how predictions differ from ``values``, the accuracy run's answer; "" if they do not."""
     count = int(values[-1])
     labels, weights = values[2 + count : 2 + 2 * count], values[2 + 2 * count : 2 + 3 * count]
     if len(predictions) != count:
-        counts.differing.append(f"{key}: {len(predictions)} predictions, {count} in the accuracy run")
-        return
-    before, after = (
-        compute_entropy(values[2 : 2 + count], labels, weights),
-        compute_entropy(predictions, labels, weights),
-    )
-    if not abs(after - before) <= tolerance * abs(before):  # written so that NaN counts as a difference
-        counts.differing.append(f"{key}: normalized entropy {after:.6g}, {before:.6g} in the accuracy run")
+        return f"{key}: {len(predictions)} predictions, {count} in the accuracy run"
+    before, after = (compute_entropy(each, labels, weights) for each in (values[2 : 2 + count], predictions))
+    same = abs(after - before) <= tolerance * abs(before)  # False for NaN
+    return "" if same else f"{key}: normalized entropy {after:.6g}, {before:.6g} in the accuracy run"
 
 
 def compute_entropy(predictions: Sequence[float], labels: Sequence[float], weights: Sequence[float]) -> float:

@@ -92,9 +92,8 @@ def _list_asked(mode: str, scenario: str) -> tuple[str, ...]:
 def judge_run(run: RunFiles) -> AttemptVerdict:
     for name in (SUMMARY, ACCURACY_LOG):
         if what := describe_special(run.output / name):
-            return AttemptVerdict(
-                {}, f"the run wrote no readable {name}: it is {what}", "backend", "see what the command does"
-            )
+            problem = f"the run wrote no readable {name}: it is {what}"
+            return AttemptVerdict({}, problem, "backend", "see what the command does")
     try:
         log = parse_detail(read_regular(run.output / DETAIL), DETAIL)
     except (OSError, ReconcilerError) as error:
@@ -116,8 +115,11 @@ def judge_run(run: RunFiles) -> AttemptVerdict:
         return AttemptVerdict({"contradictions": differing}, problem, "contradiction", fix)
     if run.mode == ACCURACY:
         return AttemptVerdict(run.reported)
-    measured = measure_run(log, run.rules)
-    return AttemptVerdict({**run.reported, **measured, **_add_efficiency(run.reported, log, measured)})
+    measured = {**run.reported, **measure_run(log, run.rules)}
+    if power := run.reported.get("power"):
+        found = compute_efficiency(log, measured["metric"], power["watts"])
+        measured |= {"power": {**power, "efficiency": found}} if found else {}
+    return AttemptVerdict(measured)
 
 
 def _explain_seeds(logged: Mapping[str, int], asked: Mapping[str, int]) -> str:
@@ -132,15 +134,6 @@ def _explain_seeds(logged: Mapping[str, int], asked: Mapping[str, int]) -> str:
         return ""
     release = f", such as mlcommons-loadgen {RELEASES[own]}" if own in RELEASES else ""
     return f"its seeds are those of round {other}: install the LoadGen of round {own}{release} where the command runs"
-
-
-def _add_efficiency(reported: RecordValues, log: DetailLog, measured: RecordValues) -> RecordValues:
-    """Add the efficiency to the power reported by the child."""
-    power = reported.get("power")
-    if not power:
-        return {}
-    found = compute_efficiency(log, measured["metric"], power["watts"])
-    return {"power": {**power, "efficiency": found}} if found else {}
 
 
 def find_missing(kept: Kept) -> str:
@@ -162,7 +155,14 @@ def judge_kept(kept: Kept) -> Iterator[LogFinding]:
         yield from find_other_summary(kept.files[SUMMARY], log)
     if USER_CONF in kept.files and _may_differ(kept):
         yield from _judge_conf(read_regular(kept.files[USER_CONF]), kept.inputs, log)
-    yield from _judge_answers(kept, log)
+    whole, short = kept.files.get(ACCURACY_LOG), kept.files.get(TRUNCATED)
+    if whole is not None:
+        with whole.open("rb") as stream:
+            yield from (LogFinding("answers.differ", text, ACCURACY_LOG) for text in find_wrong_answers(stream, log))
+    elif short is not None:
+        lines, complete = split_answers(read_regular(short))
+        found = find_wrong_answers(lines, log, whole=complete)
+        yield from (LogFinding("answers.differ", text, ACCURACY_LOG) for text in found)
     if COMMAND in kept.inputs and not kept.imported:
         yield from find_excess_time(log, kept)
         yield from _judge_date(kept, log)
@@ -208,20 +208,6 @@ def _judge_conf(data: bytes, inputs: Mapping[str, object], log: DetailLog) -> It
         setting = find_setting(text.partition(":")[0], scenario)
         line = parse_user_conf(data).get_effective(key, scenario, setting.conf_key) if setting is not None else None
         yield LogFinding("user-conf.differs", text, USER_CONF, line.line if line is not None else 0)
-
-
-def _judge_answers(kept: Kept, log: DetailLog) -> Iterator[LogFinding]:
-    """Judge the available log of answers, which is complete or consists of its two ends."""
-    whole, short = kept.files.get(ACCURACY_LOG), kept.files.get(TRUNCATED)
-    if whole is not None:
-        with whole.open("rb") as stream:
-            found = list(find_wrong_answers(stream, log))
-    elif short is not None:
-        lines, complete = split_answers(read_regular(short))
-        found = list(find_wrong_answers(lines, log, whole=complete))
-    else:
-        found = []
-    yield from (LogFinding("answers.differ", text, ACCURACY_LOG) for text in found)
 
 
 def logs_answers(inputs: Container[str], mode: str) -> bool:
@@ -379,9 +365,13 @@ def recheck_run(
     mode = str(inputs["mode"])
     wanted = find_asked_elsewhere(inputs, mode) if foreign else collect_asked(inputs, mode)
     log = parse_detail(files[DETAIL], DETAIL)
+    differing, kept = find_denials(log, wanted, rehearsal=rehearsal), files.get(ACCURACY_LOG, files.get(TRUNCATED))
+    if kept is not None and log.complete:  # the log of answers in git, which is complete or consists of its two ends
+        lines, whole = split_answers(kept)
+        differing += find_wrong_answers(lines, log, whole=whole)
     return Recheck(
         DETAIL,
-        differing=(*find_denials(log, wanted, rehearsal=rehearsal), *_find_wrong_answers(files, log)),
+        differing=tuple(differing),
         shown=f"LoadGen's log shows every setting{', and the seeds' * bool(wanted.seeds)}",
         values=measure_performance(log, rules) if timed else {},
     )
@@ -392,14 +382,6 @@ def find_denials(log: DetailLog, asked: Asked, *, rehearsal: bool) -> list[str]:
     doubt."""
     own = (item.text for item in _judge_log(log, rehearsal=rehearsal) if not item.premise)
     return [*map(str, find_contradictions(log, asked)), *own]
-
-
-def _find_wrong_answers(files: Mapping[str, bytes], log: DetailLog) -> Iterator[str]:
-    """Find wrong answers in the log of answers stored in git, which is complete or consists of its two ends."""
-    kept = files.get(ACCURACY_LOG, files.get(TRUNCATED))
-    if kept is not None and log.complete:
-        lines, whole = split_answers(kept)
-        yield from find_wrong_answers(lines, log, whole=whole)
 
 
 def recheck_score(files: Mapping[str, bytes], run: Mapping[str, bytes], rules: RuleContext) -> Recheck:

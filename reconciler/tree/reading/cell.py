@@ -145,13 +145,23 @@ class CellFiles(Struct, frozen=True, dict=True):
     def compliance_folder(self) -> Folder:
         return self._make_folder("compliance") if self.legacy else self.results
 
+    @lazy_property
+    def performance_folder(self) -> Folder:
+        """The folder of run_1 and of a power session."""
+        return self.results / "performance"
+
+    @lazy_property
+    def measures_power(self) -> bool:
+        """True if the folder has a power session."""
+        return (self.performance_folder / "power").exists
+
     @property
     def legacy(self) -> bool:
         return self.submitter.layout == LEGACY
 
     @lazy_property
     def performance(self) -> RunFolder:
-        return RunFolder("performance", self.results / "performance" / "run_1")
+        return RunFolder("performance", self.performance_folder / "run_1")
 
     @lazy_property
     def accuracy(self) -> RunFolder:
@@ -222,7 +232,7 @@ class CellFiles(Struct, frozen=True, dict=True):
 
     @lazy_property
     def result_summary(self) -> Read[ResultDocument]:
-        return self._read(self.results / "performance", "result_summary.json", parse_json_object)
+        return self._read(self.performance_folder, "result_summary.json", parse_json_object)
 
     @lazy_property
     def accuracy_results(self) -> Read[ResultDocument]:

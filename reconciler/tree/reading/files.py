@@ -9,7 +9,7 @@ import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from msgspec import Struct
 
@@ -63,11 +63,6 @@ def _enter(path: str, folders: dict[str, tuple[set[str], set[str]]]) -> tuple[se
     return folders[path]
 
 
-def find_in_memory_tree() -> InMemoryTree | None:
-    """Return the in-memory tree in use; None if trees are read from disk."""
-    return _CURRENT.get()
-
-
 def strip_root(path: Path | str) -> str:
     """Return the path below the in-memory root; "" for the root itself."""
     return str(path).removeprefix(str(ROOT)).removeprefix("/")
@@ -102,7 +97,7 @@ class UnreadableError(ValueError):
 def read_bytes(path: Path | str, limit: int) -> bytes | None:
     """Read a file; None if nothing exists at ``path``. Raises UnreadableError for anything but a regular file within
     the limit."""
-    if (in_memory := find_in_memory_tree()) is not None:
+    if (in_memory := _CURRENT.get()) is not None:
         return _read_in_memory(in_memory, strip_root(path), limit)
     try:
         return read_regular(path, limit, follow=False)
@@ -152,20 +147,13 @@ def read_file(path: Path | str, shown: str, parse: Callable[[bytes, str], T], li
         data = read_bytes(path, limit)
         return Read(shown) if data is None else Read(shown, parse(data, shown))
     except LogError as error:
-        return _make_problem(shown, error.message)
+        # A Read stores file and line separately.
+        rest = error.message.removeprefix(f"{shown}:")
+        line, _, text = rest.partition(": ")
+        return Read(shown, problem=text, line=int(line)) if line.isdecimal() else Read(shown, problem=rest.strip())
     except (ValueError, RecursionError, TypeError, KeyError, AttributeError, OverflowError) as error:
-        return Read(shown, problem=_show_error(error), line=getattr(error, "lineno", 0))
-
-
-def _make_problem(shown: str, message: str) -> Read[Any]:
-    """Split file:line from a LogError, because a Read stores them separately."""
-    rest = message.removeprefix(f"{shown}:")
-    line, _, text = rest.partition(": ")
-    return Read(shown, problem=text, line=int(line)) if line.isdecimal() else Read(shown, problem=rest.strip())
-
-
-def _show_error(error: BaseException) -> str:
-    return " ".join(str(error).split()) or type(error).__name__
+        problem = " ".join(str(error).split()) or type(error).__name__
+        return Read(shown, problem=problem, line=getattr(error, "lineno", 0))
 
 
 def decode_text(data: bytes, _: str) -> str:
@@ -179,43 +167,42 @@ def join_path(path: str, name: str) -> str:
 
 def list_folders(path: Path | str) -> tuple[str, ...]:
     """List the names of the folders in a folder, sorted; empty if it is not a folder or unreadable."""
-    if (in_memory := find_in_memory_tree()) is not None:
+    if (in_memory := _CURRENT.get()) is not None:
         return in_memory.folders.get(strip_root(path), _EMPTY)[0]
     return tuple(sorted(entry.name for entry in list_entries(path) if _is_folder(entry)))
 
 
 def list_files(path: Path | str) -> tuple[str, ...]:
     """List the names of everything in a folder except folders, sorted."""
-    if (in_memory := find_in_memory_tree()) is not None:
+    if (in_memory := _CURRENT.get()) is not None:
         return in_memory.folders.get(strip_root(path), _EMPTY)[1]
     return tuple(sorted(entry.name for entry in list_entries(path) if not _is_folder(entry)))
 
 
 def is_folder(path: Path | str) -> bool:
     """Return True for a folder; follows links."""
-    if (in_memory := find_in_memory_tree()) is not None:
+    if (in_memory := _CURRENT.get()) is not None:
         return strip_root(path) in in_memory.folders
     return (status := _find_status(path)) is not None and stat.S_ISDIR(status.st_mode)
 
 
 def is_there(path: str) -> bool:
     """Return True if anything exists at the path; follows links."""
-    if (in_memory := find_in_memory_tree()) is not None:
+    if (in_memory := _CURRENT.get()) is not None:
         return (name := strip_root(path)) in in_memory.files or name in in_memory.folders
     return _find_status(path) is not None
 
 
 def find_size(folder: str, name: str) -> int | None:
     """Return the size in bytes; None if there is no such file."""
-    if (in_memory := find_in_memory_tree()) is not None:
+    if (in_memory := _CURRENT.get()) is not None:
         path = strip_root(f"{folder}/{name}")
         return len(in_memory.files[path]()) if path in in_memory.files else None
     found = next((entry for entry in list_entries(folder) if entry.name == name), None)
     try:
         return None if found is None or found.is_dir() else found.stat().st_size
     except OSError as error:
-        refuse_storage_error(error, f"{folder}/{name}")
-        refuse_closed_folder(error, f"{folder}/{name}")
+        _refuse_unknown(error, f"{folder}/{name}")
         return None
 
 
@@ -239,9 +226,14 @@ def _find_status(path: Path | str) -> os.stat_result | None:
     except ValueError:  # a name that contains a NUL byte
         return None
     except OSError as error:
-        refuse_storage_error(error, path)
-        refuse_closed_folder(error, path)
+        _refuse_unknown(error, path)
         return None
+
+
+def _refuse_unknown(error: OSError, path: Path | str) -> None:
+    """Raise StorageError if the error does not show that there is no such file."""
+    refuse_storage_error(error, path)
+    refuse_closed_folder(error, path)
 
 
 def leads_out(path: Path) -> bool:
@@ -257,6 +249,5 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_dir() and not (entry.is_symlink() and leads_out(Path(entry.path)))
     except OSError as error:
-        refuse_storage_error(error, entry.path)
-        refuse_closed_folder(error, entry.path)
+        _refuse_unknown(error, entry.path)
         return False

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from reconciler.errors import ReconcilerError
 from reconciler.resource.kinds import DIVISIONS, SCENARIOS, Cell
@@ -145,9 +146,7 @@ def _find_tree_around(path: Path) -> RootPlace | None:
         if len(rest) > 1 and rest[1] != "results":
             continue
         found = [s for s in _find_submitters(root, "", [parts[index]]) if not rest or s.submitter == rest[0]]
-        only = rest[2:5]
-        chosen = (SubmitterPlace(s.division, s.submitter, s.path, s.shown, s.layout, only) for s in found)
-        return RootPlace(root, "", tuple(chosen), whole=False)
+        return RootPlace(root, "", tuple(replace(place, only=rest[2:5]) for place in found), whole=False)
     return None
 
 

@@ -22,7 +22,6 @@ from reconciler.tree.reading.cell import CellFiles
 from reconciler.tree.reading.files import decode_text, list_files, read_file
 from reconciler.tree.reading.places import CellPlace, RootPlace, SubmitterPlace, find_roots
 from reconciler.tree.reading.system import SubmitterFiles, SystemFile
-from reconciler.tree.reading.values import read_value
 from reconciler.tree.reading.view import CellView, FindOriginal
 
 # Benchmark folders and their official benchmarks.
@@ -158,7 +157,7 @@ def _read_seeds(files: CellFiles, versions: Counter[str]) -> Iterator[Seeds]:
         if log is None:
             continue
         versions[log.version] += 1
-        seeds = tuple(read_value(log, f"effective_{name}") for name in keys.SEEDS)
+        seeds = tuple(log.get_plain(f"effective_{name}") for name in keys.SEEDS)
         if all(is_whole(seed) and seed for seed in seeds):
             yield seeds
     for program in load_programs():

@@ -84,11 +84,9 @@ def pass_over(error: UnreadableFolderError) -> None:
 
 def read_if_open(otherwise: T, read: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
     """Call ``read``; return ``otherwise`` if it encounters a closed folder."""
-    try:
+    with pass_over_closed():
         return read(*arguments, **named)
-    except UnreadableFolderError as error:
-        pass_over(error)
-        return otherwise
+    return otherwise
 
 
 def list_if_open(names: Callable[P, Iterable[T]], *arguments: P.args, **named: P.kwargs) -> tuple[T, ...]:
@@ -119,7 +117,7 @@ def find_closed_folder(path: Path | str) -> Path | None:
     except PermissionError:
         return find_closed_folder(Path(path).parent) or Path(path).parent
     except OSError:
-        return None
+        pass
     return None
 
 

@@ -1,4 +1,4 @@
-"""Reads values of a log that anyone may have edited: each as the type that a rule needs, or None."""
+"""Read values of a log that anyone may have edited: each as the type that a rule needs, or None."""
 
 from __future__ import annotations
 
@@ -15,14 +15,9 @@ from reconciler.tree.findings import Place
 _SHOWN = 80
 
 
-def read_value(log: DetailLog, key: str) -> Any:
-    entry = log.find_line(key)
-    return None if entry is None or entry.raw else entry.value
-
-
-def number(log: DetailLog, key: str) -> Decimal | None:
+def read_number(log: DetailLog, key: str) -> Decimal | None:
     """Return a finite number; None if the key is absent or has any other value."""
-    return parse_number(read_value(log, key))
+    return parse_number(log.get_plain(key))
 
 
 def make_finite(value: Decimal | float | None) -> float | None:

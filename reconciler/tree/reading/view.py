@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -94,6 +94,10 @@ class CellView(Struct, frozen=True, dict=True):
         """Compliance runs whose detail log is readable, by test."""
         found = {name: self._make_run_view(run) for name, run in self.files.test_runs.items()}
         return {name: run for name, run in found.items() if run is not None}
+
+    def list_runs(self) -> Iterator[RunView]:
+        """List the runs whose detail log is readable."""
+        return (run for run in (self.performance, self.accuracy, *self.test_views.values()) if run is not None)
 
     def is_foreign(self, run: str) -> bool:
         """Return True for a run of a test that the round does not have, such as one left over from an earlier round."""

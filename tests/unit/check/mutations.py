@@ -56,6 +56,14 @@ def removed(path: str) -> Change:
     return change
 
 
+def dropped(folder: str) -> Change:
+    return lambda root: shutil.rmtree(root / folder)
+
+
+def scored(samples: int) -> Change:
+    return lambda root: set_log(cell(root) / "accuracy", "effective_accuracy_sample_count", samples)
+
+
 def emptied(path: str) -> Change:
     return lambda root: write(cell(root) / path, b"")
 
@@ -238,7 +246,12 @@ def expect(name: str, change: Change, *rules: str, division: str = "closed") -> 
     return Mutation(name, change, frozenset(rules), division)
 
 
-_SYSTEM = "closed/Acme/systems/sys1.json"
+in_open, in_network = (partial(expect, division=name) for name in ("open", "network"))
+
+
+_ACME = "closed/Acme"
+_DOCUMENTS = f"{_ACME}/documentation"
+_SYSTEM = f"{_ACME}/systems/sys1.json"
 _RESNET = "closed/Acme/results/sys1/resnet"
 _LOG, _TEST_LOG = (f"{folder}performance/run_1/mlperf_log_detail.txt" for folder in ("", "TEST04/"))
 
@@ -285,11 +298,7 @@ MUTATIONS = (
     expect("accuracy below target", edited("accuracy/accuracy.txt", "76.456", "75.000"), "accuracy.bars"),
     expect("accuracy log of 10240 bytes", partial(whole_log, 10_240)),
     expect("accuracy log of 10241 bytes", partial(whole_log, 10_241), "accuracy.size"),
-    expect(
-        "one sample too few scored",
-        lambda root: set_log(cell(root) / "accuracy", "effective_accuracy_sample_count", 49_999),
-        "accuracy.samples",
-    ),
+    expect("one sample too few scored", scored(49_999), "accuracy.samples"),
     expect("wrong seed", logged("effective_qsl_rng_seed", 1), "run.seeds"),
     expect("all seeds of another round", other_seeds, "run.seeds"),
     expect("no early stopping logged", partial(without_line, _LOG, '"early_stopping_met"'), "run.early-stopping"),
@@ -329,29 +338,20 @@ MUTATIONS = (
         "a summary of one line", lambda root: write(run(root) / "mlperf_log_summary.txt", "No errors encountered\n")
     ),
     expect("measurements cut", lambda root: write(cell(root) / "measurements.json", "{"), "files.readable"),
-    expect("no src", lambda root: shutil.rmtree(root / "closed/Acme/src"), "submitter.source"),
+    expect("no src", dropped("closed/Acme/src"), "submitter.source"),
     expect("src without benchmark", moved("closed/Acme/src/resnet", "closed/Acme/src/other")),
     expect("a README for code", lambda root: (root / "closed/Acme/src/resnet/run.py").unlink(), "submitter.code"),
     expect("a public commit for code", points_at_public_code),
-    expect("no calibration", lambda root: shutil.rmtree(root / "closed/Acme/documentation"), "submitter.calibration"),
-    expect(
-        "calibration next to the systems",
-        many(
-            lambda root: shutil.rmtree(root / "closed/Acme/documentation"), added("calibration.md", top="closed/Acme")
-        ),
-    ),
+    expect("no calibration", dropped(_DOCUMENTS), "submitter.calibration"),
+    expect("calibration next to the systems", many(dropped(_DOCUMENTS), added("calibration.md", top=_ACME))),
     expect(
         "calibration below Documentation",
         many(
-            lambda root: shutil.rmtree(root / "closed/Acme/documentation"),
-            added("Documentation/calibration.md", top="closed/Acme"),
+            dropped(_DOCUMENTS),
+            added("Documentation/calibration.md", top=_ACME),
         ),
     ),
-    expect(
-        "calibration of blanks",
-        added("documentation/calibration.md", b" \n", top="closed/Acme"),
-        "submitter.calibration",
-    ),
+    expect("calibration of blanks", added("documentation/calibration.md", b" \n", top=_ACME), "submitter.calibration"),
     expect("lower-case scenario", moved(f"{_RESNET}/Offline", f"{_RESNET}/offline")),
     expect("no MultiStream", lambda root: shutil.rmtree(cell(root, "MultiStream")), "benchmark.scenarios"),
     expect("Server on edge", partial(copied, SMALL, "Server"), "benchmark.forbidden", "run.scenario"),
@@ -455,62 +455,25 @@ MUTATIONS = (
     ),
     expect("Offline inferred from MultiStream", partial(copied, "MultiStream", "Offline")),
     expect("SingleStream from MultiStream", partial(copied, "MultiStream", "SingleStream"), "run.scenario"),
-    expect("open with one scenario", only_offline, division="open"),
-    expect("open: wrong seed", logged("effective_schedule_rng_seed", 1), "run.seeds", division="open"),
-    expect("open: short", logged("effective_min_duration_ms", 1), "run.duration", division="open"),
-    expect("open: few samples", logged("effective_performance_sample_count", 10), "run.samples", division="open"),
-    expect(
-        "open: 10 Offline samples",
-        logged("effective_samples_per_query", 10, "Offline"),
-        "run.samples-per-query",
-        division="open",
-    ),
-    expect(
-        "open: a mapping that is no JSON",
-        added("model_mapping.json", b"{\n", "open/Acme"),
-        "submitter.mapping",
-        division="open",
-    ),
-    expect(
-        "open: one sample too few scored",
-        lambda root: set_log(cell(root) / "accuracy", "effective_accuracy_sample_count", 49_999),
-        "accuracy.samples",
-        division="open",
-    ),
-    expect(
-        "open: no accuracy stated",
-        edited("accuracy/accuracy.txt", "accuracy=76.456%", "76.456"),
-        "accuracy.bars",
-        division="open",
-    ),
-    expect("open: scalar of NumPy 2", numpy_scalar, "accuracy.bars", division="open"),
-    expect("open: accuracy below target", edited("accuracy/accuracy.txt", "76.456", "7.5"), division="open"),
-    expect("open: resnet on a datacenter", described(system_type="datacenter"), "benchmark.category", division="open"),
-    expect("open: is_network as text", described(is_network="false"), "system.network", division="open"),
-    expect("open: is_network and no network", described(is_network="true"), "system.network", division="open"),
-    expect("network", networked, division="network"),
-    expect(
-        "network that says so by a flag",
-        lambda root: networked(root, is_network=True),
-        "system.network",
-        division="network",
-    ),
-    expect(
-        "network without a field", lambda root: networked(root, network_media=""), "system.network", division="network"
-    ),
-    expect(
-        "network without two fields",
-        lambda root: networked(root, network_media="", network_rate=""),
-        "system.network",
-        division="network",
-    ),
-    expect(
-        "network that says it is none",
-        many(networked, lambda root: change_system(root, "network", is_network="false")),
-        "system.network",
-        division="network",
-    ),
-    expect("network SUT by another name", unnamed_network, "run.network", division="network"),
+    in_open("open with one scenario", only_offline),
+    in_open("open: wrong seed", logged("effective_schedule_rng_seed", 1), "run.seeds"),
+    in_open("open: short", logged("effective_min_duration_ms", 1), "run.duration"),
+    in_open("open: few samples", logged("effective_performance_sample_count", 10), "run.samples"),
+    in_open("open: 10 Offline samples", logged("effective_samples_per_query", 10, "Offline"), "run.samples-per-query"),
+    in_open("open: a mapping that is no JSON", added("model_mapping.json", b"{\n", "open/Acme"), "submitter.mapping"),
+    in_open("open: one sample too few scored", scored(49_999), "accuracy.samples"),
+    in_open("open: no accuracy stated", edited("accuracy/accuracy.txt", "accuracy=76.456%", "76.456"), "accuracy.bars"),
+    in_open("open: scalar of NumPy 2", numpy_scalar, "accuracy.bars"),
+    in_open("open: accuracy below target", edited("accuracy/accuracy.txt", "76.456", "7.5")),
+    in_open("open: resnet on a datacenter", described(system_type="datacenter"), "benchmark.category"),
+    in_open("open: is_network as text", described(is_network="false"), "system.network"),
+    in_open("open: is_network and no network", described(is_network="true"), "system.network"),
+    in_network("network", networked),
+    in_network("network that says so by a flag", partial(networked, is_network=True), "system.network"),
+    in_network("network without a field", partial(networked, network_media=""), "system.network"),
+    in_network("network without two fields", partial(networked, network_media="", network_rate=""), "system.network"),
+    in_network("network that says it is none", many(networked, described(is_network="false")), "system.network"),
+    in_network("network SUT by another name", unnamed_network, "run.network"),
 )
 
 __all__ = ["MUTATIONS", "Mutation", "cell", "logged", "make_accuracy", "run"]

@@ -15,7 +15,7 @@ import pytest
 from reconciler.check.engine import check_tree
 from reconciler.check.limits import check_equal_issue
 from reconciler.loadgen.compare import Asked, find_contradictions
-from reconciler.loadgen.log import parse_detail
+from reconciler.loadgen.log import DetailLog
 from reconciler.loadgen.user_conf import parse_user_conf
 from reconciler.resource.rules import Severity
 from reconciler.rules.rounds import load_ruleset
@@ -25,6 +25,7 @@ from reconciler.tree.reading.view import RunView
 from tests.unit.check.conftest import checked
 from tests.unit.check.made import add_error, change_system, set_log, write
 from tests.unit.check.written import SEEDS, TOKENS, as_legacy, open_cell
+from tests.unit.tree.small_cells import parse_log
 
 TTFT = "result_first_token_99.00_percentile_latency_ns"
 
@@ -246,14 +247,12 @@ CELLS = "closed/Acme/results/sys1/resnet"
 KEY = "sample_concatenate_permutation"
 
 
-def log(version: str, **values: object) -> bytes:
-    entries = {"loadgen_version": version, "effective_scenario": "Offline", **values}
-    lines = [{"key": key, "value": value, "metadata": {}} for key, value in entries.items()]
-    return "".join(f":::MLLOG {json.dumps(line)}\n" for line in lines).encode()
+def log(version: str, **values: object) -> DetailLog:
+    return parse_log({"loadgen_version": version, "effective_scenario": "Offline", **values})
 
 
 def run_with(
-    data: bytes, conf: str = "", mlperf_conf: str = "", sources: tuple[str, ...] = ("old checker", "mlperf.conf")
+    parsed: DetailLog, conf: str = "", mlperf_conf: str = "", sources: tuple[str, ...] = ("old checker", "mlperf.conf")
 ) -> RunView:
     """As much of a run as the rule reads. ``sources``: who asks for equal issue."""
     confs = {name: Read(name, parse_user_conf(text.encode())) for name, text in (("u", conf), ("m", mlperf_conf))}
@@ -263,7 +262,6 @@ def run_with(
     )
     files = SimpleNamespace(user_conf=confs["u"], mlperf_conf=confs["m"])
     cell = SimpleNamespace(files=files, rules=rules, official="acme")
-    parsed = parse_detail(data, "log")
     return cast("RunView", SimpleNamespace(cell=cell, log=parsed, scenario="Offline"))
 
 
@@ -279,7 +277,7 @@ def test_equal_issue_that_no_checker_asks_for_is_a_warning(sources: tuple[str, .
 
 @pytest.mark.parametrize(("version", "known"), [("4.0 @ abc", False), ("5.0.25 @ abc", True), ("", True)])
 def test_a_setting_that_a_release_did_not_log_is_unknown(version: str, known: bool) -> None:
-    parsed = parse_detail(log(version, effective_test_mode="PerformanceOnly", result_validity="VALID"), "log")
+    parsed = log(version, effective_test_mode="PerformanceOnly", result_validity="VALID")
     found = find_contradictions(parsed, Asked("Offline", "performance", {KEY: True}))
     assert [item.field for item in found] == ([KEY] if known else [])
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from reconciler.rules.rounds import load_ruleset
 from tests.unit.check.made import AUDITS, MEASUREMENTS, ROUND, SUBMITTER, SYSTEM, system, write
+from tests.unit.tree.small_cells import log
 
 SEEDS = load_ruleset(ROUND).seeds()
 TOKENS = {
@@ -35,14 +36,6 @@ TOKENS = {
 }
 
 
-def log(values: dict[str, Any]) -> str:
-    lines = []
-    for key, value in values.items():
-        metadata = {"is_error": False, "is_warning": False}
-        lines.append(f":::MLLOG {json.dumps({'key': key, 'value': value, 'time_ms': 0.0, 'metadata': metadata})}\n")
-    return "".join(lines)
-
-
 def open_cell(root: Path, benchmark: str, scenario: str, logged: dict[str, Any]) -> Path:
     """An open-division result of a datacenter system, with a handwritten performance log."""
     top = root / "open" / SUBMITTER
@@ -52,10 +45,10 @@ def open_cell(root: Path, benchmark: str, scenario: str, logged: dict[str, Any])
     cell = top / "results" / SYSTEM / benchmark / scenario
     for name in ("measurements.json", "README.md", "user.conf"):
         write(cell / name, json.dumps(MEASUREMENTS) if name.endswith("json") else "# none\n")
-    write(cell / "performance/run_1/mlperf_log_detail.txt", log(logged))
+    write(cell / "performance/run_1/mlperf_log_detail.txt", log(*logged.items()))
     write(cell / "performance/run_1/mlperf_log_summary.txt", "Result is : VALID\n")
     accuracy = {**logged, "effective_test_mode": "AccuracyOnly", "effective_accuracy_sample_count": 13_368}
-    write(cell / "accuracy/mlperf_log_detail.txt", log(accuracy))
+    write(cell / "accuracy/mlperf_log_detail.txt", log(*accuracy.items()))
     write(cell / "accuracy/mlperf_log_summary.txt", "Scenario : Server\n")
     write(cell / "accuracy/mlperf_log_accuracy.json", "[]")
     write(cell / "accuracy/accuracy.txt", f"{{'rouge1': 38.7}}\nhash={hashlib.sha256(b'[]').hexdigest()}\n")

@@ -8,11 +8,16 @@ import subprocess
 import sys
 from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from reconciler.cli.main import main
-from reconciler.storage.files import hash_bytes
+from reconciler.record.codec import decode
+from reconciler.record.store import write_record
+from reconciler.resource.records import Record
+from reconciler.storage.files import RepositoryPaths, hash_bytes
 from tests.acceptance.conftest import console as console_here
 from tests.shared import copy_folder, make_once
 
@@ -76,18 +81,25 @@ def _record(folder: Path) -> Path:
     (root / ".gitignore").write_text(".reconcile/\n")
     git(root, "init", "--quiet", "--initial-branch=main")
     commit(root, "Declare one cell")
+    return measure(root)
+
+
+def measure(root: Path) -> Path:
     ended = console_here(root, "--commit")
     assert ended.code == 0, ended.out + ended.err
+    return root
+
+
+def enter_copy(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    root = copy_folder(source, tmp_path / "repository")
+    monkeypatch.chdir(root)
     return root
 
 
 @pytest.fixture
 def recorded(recorded_once: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The working folder, in sync and with its records committed."""
-    root = tmp_path / "repository"
-    copy_folder(recorded_once, root)
-    monkeypatch.chdir(root)
-    return root
+    return enter_copy(recorded_once, tmp_path, monkeypatch)
 
 
 @pytest.fixture
@@ -119,6 +131,12 @@ class Reconcile:
         assert code == 0, out + err
         return out
 
+    def report(self, *words: str, ends: int | None = None) -> Any:
+        """Return what a command prints as JSON; ``ends``: with this exit code."""
+        code, out, err = self(*words, "--json")
+        assert ends in (None, code), err
+        return json.loads(out)
+
     def refuse(self, *words: str) -> str:
         """Return standard error of a command that ends with 1."""
         code, out, err = self(*words)
@@ -132,11 +150,27 @@ def reconcile(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatc
     return Reconcile(capsys)
 
 
-def edit(root: Path, before: str, after: str) -> None:
-    path = root / "specs/one.yaml"
+def edit(root: Path, before: str, after: str, message: str = "", spec: str = "one") -> None:
+    """Replace a text of the spec, and commit that where a message is given."""
+    path = root / f"specs/{spec}.yaml"
     text = path.read_text()
     assert before in text
     path.write_text(text.replace(before, after))
+    if message:
+        commit(root, message)
+
+
+def find_record(root: Path, address: str = f"Run:{CELL}/performance") -> tuple[Path, Record]:
+    read = ((path, decode(path.read_bytes(), path.name)) for path in (root / "state/records").rglob("*.json"))
+    return next((path, record) for path, record in read if str(record.address) == address)
+
+
+def restate(root: Path, **values: object) -> None:
+    """Have the record of the performance run state other values, under the name that these give it; in a commit."""
+    path, record = find_record(root)
+    path.unlink()
+    write_record(RepositoryPaths(root), replace(record, values={**record.values, **values}))
+    commit(root)
 
 
 def read_day(path: Path) -> date:

@@ -101,12 +101,11 @@ def outputs(root: Path) -> Mapping[str, Any]:
     (root / "specs/one.yaml").write_text(SPEC + _STORES.replace("STORE", f"{root}-store"), encoding="utf-8")
     (root / ".gitignore").write_text(".reconcile/\n", encoding="utf-8")
     git(root, "init", "--quiet", "--initial-branch=main")
-    _commit(root, "Declare one cell")
+    commit(root, "Declare one cell")
     found: dict[str, list[Any]] = {}
     for name in (*_FIRST, *(n for n in list_commands() if n not in {*_FIRST, *_LAST, *WITHOUT_EXAMPLE})):
         found.setdefault(name, []).append(_type(root, name))
-    edit(root, "target_qps: 1000", "target_qps: 1100")
-    _commit(root, "Ask for more")
+    edit(root, "target_qps: 1000", "target_qps: 1100", "Ask for more")
     for name in _LAST:
         found.setdefault(name, []).append(_type(root, name))
     return found
@@ -120,10 +119,6 @@ def _type(root: Path, name: str) -> Any:
         assert code != BUG, f"{name}: {printed.getvalue()}"
         assert printed.getvalue().startswith("{"), f"{name} printed no report: are its arguments in _ARGUMENTS?"
     return json.loads(printed.getvalue())
-
-
-def _commit(root: Path, subject: str) -> None:
-    commit(root, subject)
 
 
 def reference(found: Mapping[str, Sequence[Any]]) -> str:

@@ -43,14 +43,14 @@ def test_revoke_answers_in_json_and_names_where_to_look_when_nothing_fits(record
     changed(recorded)
     path = accept(reconcile)
     assert "`reconcile accept --list`" in reconcile.refuse("accept", "zzz", "--revoke")
-    code, out, _ = reconcile("accept", "digits", "--revoke", "--json")
-    assert (code, json.loads(out)["revoked"], path.exists()) == (0, [path.as_posix()], False)
+    assert reconcile.report("accept", "digits", "--revoke", ends=0)["revoked"] == [path.as_posix()]
+    assert not path.exists()
 
 
 def test_a_reason_cannot_drive_the_terminal_of_who_reads_it(recorded: Path, reconcile: Reconcile) -> None:
     changed(recorded)
-    code, out, _ = reconcile("accept", "digits", "--reason", "fine\x1b[2J\x07 — größer", "--json")
-    assert (code, json.loads(out)["reason"]) == (0, "fine[2J — größer")
+    found = reconcile.report("accept", "digits", "--reason", "fine\x1b[2J\x07 — größer", ends=0)
+    assert found["reason"] == "fine[2J — größer"
 
 
 def test_what_is_accepted_is_not_made_again_and_every_view_says_so(recorded: Path, reconcile: Reconcile) -> None:
@@ -64,7 +64,7 @@ def test_what_is_accepted_is_not_made_again_and_every_view_says_so(recorded: Pat
     _, why, _ = reconcile("why", "digits")
     assert "the kernels are the same" in why
     assert "specs/one.yaml:19" in why
-    document = json.loads(reconcile("why", "digits", "--json")[1])
+    document = reconcile.report("why", "digits")
     assert [a["stands"] for a in document["acceptances"]] == ["in force"]
     assert reconcile()[1].count("done in") == 0
 
@@ -111,8 +111,7 @@ def test_a_revocation_killed_around_its_commit_is_finished_next(recorded: Path, 
     (path,) = Path("state/accepted").glob("*.json")
     path.unlink()
     assert reconcile("accept", "digits", "--revoke")[0] == 1  # nothing here, and no one asked for a commit
-    code, out, _ = reconcile("accept", "digits", "--revoke", "--commit", "--json")
-    assert (code, json.loads(out)["revoked"]) == (0, [path.as_posix()])
+    assert reconcile.report("accept", "digits", "--revoke", "--commit", ends=0)["revoked"] == [path.as_posix()]
     assert git(recorded, "log", "-1", "--format=%s") == f"Revoke what was accepted for {CELL}"
     assert git(recorded, "status", "--porcelain", "state") == ""
     git(recorded, "read-tree", "HEAD~1")
@@ -150,9 +149,7 @@ def test_an_audit_says_accepted_and_proves_nothing_by_it(recorded: Path, reconci
     changed(recorded)
     accept(reconcile)
     commit(recorded, "Use larger batches, and accept them")
-    code, out, err = reconcile("audit", "--json")
-    claims = [c for c in json.loads(out)["claims"] if c["proof"] == "accepted"]
-    assert code == 2, out + err
+    claims = [c for c in reconcile.report("audit", ends=2)["claims"] if c["proof"] == "accepted"]
     assert {claim["what"] for claim in claims} == {"performance: inputs", "accuracy: inputs", "score: inputs"}
     assert "engine.batch_size 8 → 16" in claims[0]["detail"]
     assert "the kernels are the same" in claims[0]["detail"]
@@ -165,8 +162,7 @@ def test_an_audit_holds_an_acceptance_to_the_day_of_its_commit(recorded: Path, r
     changed(recorded)
     expire(accept(reconcile))
     commit(recorded, "Accept for too short a while")
-    out = reconcile("audit", "--json")[1]
-    assert json.loads(out)["proof"] == "missing"
+    assert reconcile.report("audit")["proof"] == "missing"
 
 
 @pytest.mark.parametrize("later", [False, True], ids=["edited", "decided again"])
@@ -184,8 +180,7 @@ def test_an_audit_knows_an_edited_acceptance(recorded: Path, reconcile: Reconcil
     other = path.with_name(f"{path.stem.rpartition('-')[0]}-{hash_bytes(data)[:20]}.json")
     other.write_bytes(data)
     commit(recorded, "Decide otherwise")
-    code, out, _ = reconcile("audit", "--json")
-    claims = json.loads(out)["claims"]
+    claims = reconcile.report("audit", ends=2)["claims"]
     assert "the director asked for it" in next(c["detail"] for c in claims if c["proof"] == "accepted")
     found = [(c["where"], c["what"], c["detail"]) for c in claims if c["proof"] == "contradicted"]
     if later:
@@ -195,11 +190,10 @@ def test_an_audit_knows_an_edited_acceptance(recorded: Path, reconcile: Reconcil
     assert (only[0], only[1].partition(":")[0]) == (CELL, "acceptance")
     assert other.as_posix() in only[2]
     assert path.as_posix() in only[2]
-    assert code == 2
     git(recorded, "checkout", "--quiet", "HEAD~1", "--", path.as_posix())
     other.unlink()
     commit(recorded, "Restore what was decided")
-    claims = json.loads(reconcile("audit", "--json")[1])["claims"]
+    claims = reconcile.report("audit")["claims"]
     assert not any(claim["what"].startswith("acceptance: ") for claim in claims)
 
 
@@ -207,9 +201,8 @@ def test_pr_shows_an_acceptance_to_its_reviewer(recorded: Path, reconcile: Recon
     changed(recorded)
     path = accept(reconcile)
     commit(recorded, "Use larger batches, and accept them")
-    code, out, _ = reconcile("pr", "--base", "HEAD~1", "--json")
-    found = json.loads(out)
-    assert (code, found["work"]) == (0, False)
+    found = reconcile.report("pr", "--base", "HEAD~1", ends=0)
+    assert not found["work"]
     assert [cell["effect"] for cell in found["cells"]] == ["accepted"]
     (remark,) = found["remarks"]
     assert (remark["level"], remark["file"]) == ("warning", path.as_posix())
@@ -221,7 +214,7 @@ def test_plan_as_json_names_decisions_and_a_saved_plan_is_bound_to_them(recorded
     assert reconcile("plan", "-o", "plan.json")[0] == 2
     accept(reconcile)
     reconcile("freeze", "digits", "--reason", "the deadline is over")
-    document = json.loads(reconcile("plan", "--json")[1])
+    document = reconcile.report("plan")
     jsonschema.validate(document, json.loads(read_shipped("schemas/plan.schema.json")))
     assert [(a["cell"], a["stands"]) for a in document["acceptances"]] == [(CELL, "in force")]
     assert [(f["cell"], f["reason"]) for f in document["frozen"]] == [(CELL, "the deadline is over")]

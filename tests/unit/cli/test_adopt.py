@@ -63,8 +63,7 @@ def legacy(tree: Path) -> Path:
 
 
 def test_nothing_is_left_to_run(tree: Path, empty: Path, reconcile: Reconcile) -> None:
-    out = reconcile.succeed("adopt", str(tree), "--rehearsal", "--json")
-    report = json.loads(out)
+    report = reconcile.report("adopt", str(tree), "--rehearsal", ends=0)
     assert (report["cells"], len(report["records"]), report["left_out"], report["round"]) == (1, 3, {}, "v6.1")
     assert f"{FOLDER}/performance/run_1/{DETAIL}" in report["reproduced"]["same"]
     assert f"{FOLDER}/accuracy/accuracy.txt" in report["reproduced"]["same"]
@@ -109,8 +108,7 @@ def test_a_working_folder_that_was_committed_stops_nothing(tree: Path, empty: Pa
 
 
 def test_the_legacy_layout(tree: Path, empty: Path, reconcile: Reconcile) -> None:
-    out = reconcile.succeed("adopt", str(legacy(tree)), "--rehearsal", "--json")
-    report = json.loads(out)
+    report = reconcile.report("adopt", str(legacy(tree)), "--rehearsal", ends=0)
     assert "open/Tester/measurements/box/digits/offline/user.conf" in report["reproduced"]["same"]
     assert f"{FOLDER.replace('Offline', 'offline')}/performance/run_1/{DETAIL}" in report["reproduced"]["same"]
     assert reconcile("plan")[0] == 0
@@ -149,8 +147,7 @@ def test_what_the_power_supplies_can_give_comes_along(tree: Path, empty: Path, r
     place = "open/Tester/systems/box_power.yaml"
     supplies = "Box:  # as the maker says\n  Min PSUs Needed: 1\n  PSUs: [{PowerCapacityWatts: 550}]\n"
     (tree / place).write_text(supplies)
-    out = reconcile.succeed("adopt", str(tree), "--rehearsal", "--json")
-    assert place in json.loads(out)["reproduced"]["same"]
+    assert place in reconcile.report("adopt", str(tree), "--rehearsal", ends=0)["reproduced"]["same"]
     assert "nameplate: systems/box_power.yaml" in next((empty / "specs").glob("*.yaml")).read_text()
     assert (reconcile("plan")[0], reconcile()[0]) == (0, 0)
     assert (empty / ".reconcile/tree" / place).read_text() == supplies
@@ -299,8 +296,8 @@ def test_a_power_measurement_is_published_again_byte_for_byte(tree: Path, empty:
     for name, data in session.items():
         (performance / name).parent.mkdir(exist_ok=True)
         (performance / name).write_bytes(data)
-    out = reconcile.succeed("adopt", str(tree), "--rehearsal", "--json")
-    assert {f"{FOLDER}/performance/{name}" for name in session} <= set(json.loads(out)["reproduced"]["same"])
+    same = reconcile.report("adopt", str(tree), "--rehearsal", ends=0)["reproduced"]["same"]
+    assert {f"{FOLDER}/performance/{name}" for name in session} <= set(same)
     assert reconcile("plan")[0] == 0
 
 
@@ -318,14 +315,13 @@ def test_a_bound_on_the_duration_of_an_accuracy_run_says_nothing(tree: Path, emp
 
 def test_a_run_that_was_saved_below_another_is_not_read(tree: Path, empty: Path, reconcile: Reconcile) -> None:
     shutil.copytree(tree / FOLDER / "accuracy", tree / FOLDER / "accuracy/SAVE")
-    code, out, err = reconcile("adopt", str(tree), "--rehearsal", "--json")
-    assert (code, json.loads(out)["left_out"]) == (0, {}), err
+    assert reconcile.report("adopt", str(tree), "--rehearsal", ends=0)["left_out"] == {}
 
 
 def audited(reconcile: Reconcile) -> dict[str, set[tuple[str, str]]]:
     """Benchmark → the conditions Audited of its cells."""
     found: dict[str, set[tuple[str, str]]] = {}
-    for cell in json.loads(reconcile("status", "--json")[1])["cells"]:
+    for cell in reconcile.report("status")["cells"]:
         for condition in cell["conditions"]:
             if condition["type"] == "Audited":
                 found.setdefault(cell["cell"].split("/")[2], set()).add((condition["status"], condition["reason"]))
@@ -346,9 +342,7 @@ def test_required_compliance_tests_come_along_or_are_asked_for(
         elif fault == "failing":
             text = test / "verify_performance.txt"
             text.write_text(text.read_text().replace("TEST PASS", "TEST FAIL"))
-    code, out, err = reconcile("adopt", str(sent), "--json")
-    assert code in (0, 2), out + err
-    assert json.loads(out)["round"] == "v6.1"
+    assert reconcile.report("adopt", str(sent))["round"] == "v6.1"
     assert audited(reconcile)["resnet"] == {(status, reason)}
 
 
@@ -367,16 +361,14 @@ def test_tests_that_came_with_runs_count_next_to_a_backend_of_ours(
     (source / "REPRODUCE.md").write_bytes(instructions)
     if missing:
         shutil.rmtree(sent / "closed/Acme/results/sys1/resnet/Offline/TEST04")
-    code, out, err = reconcile("adopt", str(sent), "--json")
-    assert (code, json.loads(out)["left_out"]) == (0, {}), err
+    assert reconcile.report("adopt", str(sent), ends=0)["left_out"] == {}
     assert "backend: onnxruntime" in next((empty / "specs").glob("*.yaml")).read_text()
-    code, out, _ = reconcile("plan", "--json")
-    due = {step["address"] for step in json.loads(out)["steps"]}
+    due = {step["address"] for step in reconcile.report("plan")["steps"]}
     test = "closed/sys1/resnet/Offline/TEST04"
     wanted = {f"ComplianceTest:{test}", f"Verdict:{test}"} if missing else set()
     assert {address for address in due if "Test" in address or "Verdict" in address} == wanted
     assert bool(due) is missing
-    shown = json.loads(reconcile("show", "closed/sys1/resnet/Offline", "--json")[1])["resources"]
+    shown = reconcile.report("show", "closed/sys1/resnet/Offline")["resources"]
     states = {item["address"].partition("/resnet/")[2]: item["state"] for item in shown if "TEST" in item["address"]}
     assert states["Offline/TEST01"].startswith("imported")
     assert states["Offline/TEST04"].startswith("Create" if missing else "imported")
@@ -399,9 +391,9 @@ def test_instructions_that_no_spec_may_have_are_passed_over(
     text, count = re.subn(r"(?m)^      engine: .*$", f"      engine: {engine}", path.read_text())
     assert count == 1
     path.write_text(text)
-    code, out, err = reconcile("adopt", str(tree), "--rehearsal", "--json")
-    assert (code, json.loads(out)["left_out"]) == (0, {}), err
-    assert list(json.loads(out)["unused"]) == (["src/digits/REPRODUCE.md"] if backend == "external" else [])
+    found = reconcile.report("adopt", str(tree), "--rehearsal", ends=0)
+    assert found["left_out"] == {}
+    assert list(found["unused"]) == (["src/digits/REPRODUCE.md"] if backend == "external" else [])
     assert f"engine: {{backend: {backend}" in next((empty / "specs").glob("*.yaml")).read_text()
     assert reconcile("plan")[0] == 0
 

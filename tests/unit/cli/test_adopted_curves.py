@@ -13,7 +13,7 @@ import pytest
 from reconciler.cli.main import main
 from reconciler.endpoints.importing.point_folder import find_runs
 from reconciler.storage.documents import parse_yaml_mapping
-from tests.unit.cli.conftest import git
+from tests.unit.cli.conftest import Reconcile, git
 from tests.unit.endpoints.tree.curves import make_curve, make_submission, write_submission
 from tests.unit.endpoints.tree.mutations import edit_yaml
 
@@ -245,7 +245,7 @@ def test_what_leads_out_of_the_folder_is_not_read(sent: Path, adopt: Adopt) -> N
 
 
 def test_a_point_is_imported_from_the_folder_that_the_client_reported_into(
-    sent: Path, tmp_path: Path, adopt: Adopt, capsys: pytest.CaptureFixture[str]
+    sent: Path, tmp_path: Path, adopt: Adopt, reconcile: Reconcile
 ) -> None:
     """A performance phase of one sample, which comes before an accuracy run, is no run of the point."""
     top = sent / "results/box/gpt-oss-120b/r3"
@@ -257,15 +257,13 @@ def test_a_point_is_imported_from_the_folder_that_the_client_reported_into(
     (top / "result_summary.json").unlink()
     assert adopt(sent)[0] == 2
     assert main(["plan"]) == 2
-    capsys.readouterr()
-    assert main(["import", str(report), "--cell", "c3", "--json"]) == 0
-    recorded = [item["address"] for item in json.loads(capsys.readouterr().out)["records"]]
+    records = reconcile.report("import", str(report), "--cell", "c3", ends=0)["records"]
+    recorded = [item["address"] for item in records]
     assert recorded == [f"Run:{CELL}/c3/performance", f"Run:{CELL}/c3/accuracy", f"Score:{CELL}/c3"]
     assert main(["plan"]) == 0
     edit(report / "config.yaml", "n_samples_to_issue: 192", "n_samples_to_issue: 1")
     assert [run.mode for run in find_runs(report)] == ["accuracy"]
-    capsys.readouterr()
-    assert main(["import", str(top), "--cell", "c1"]) == 1
-    assert "target_concurrency: expected 1, config.yaml says 3" in capsys.readouterr().err
-    assert main(["import", str(top), "--cell", "c5"]) == 1
-    assert "c5 uses the accuracy run of another point" in capsys.readouterr().err
+    err = reconcile.refuse("import", str(top), "--cell", "c1")
+    assert "target_concurrency: expected 1, config.yaml says 3" in err
+    err = reconcile.refuse("import", str(top), "--cell", "c5")
+    assert "c5 uses the accuracy run of another point" in err

@@ -24,7 +24,7 @@ def claims(reconcile: Reconcile, *arguments: str) -> tuple[int, dict[tuple[str, 
 def test_audit_says_which_cells_are_rehearsals(recorded: Path, reconcile: Reconcile) -> None:
     _, out, _ = reconcile("audit")
     assert next(line for line in out.splitlines() if line.startswith(CELL)).endswith("  rehearsal, synthetic")
-    assert json.loads(reconcile("audit", "--json")[1])["marks"] == {CELL: ["rehearsal", "synthetic"]}
+    assert reconcile.report("audit")["marks"] == {CELL: ["rehearsal", "synthetic"]}
 
 
 def test_audit_when_a_log_is_gone_says_missing(recorded: Path, reconcile: Reconcile) -> None:
@@ -36,8 +36,7 @@ def test_audit_when_a_log_is_gone_says_missing(recorded: Path, reconcile: Reconc
 
 
 def test_audit_of_an_older_commit_judges_it_by_its_own_spec(recorded: Path, reconcile: Reconcile) -> None:
-    edit(recorded, "target_qps: 1000", "target_qps: 1100")
-    commit(recorded, "Ask for more")
+    edit(recorded, "target_qps: 1000", "target_qps: 1100", "Ask for more")
     assert claims(reconcile, "--at", "HEAD~1")[0] == 0
     code, found = claims(reconcile, "--at", "HEAD")
     assert (code, found[CELL, "result"]) == (2, "missing")

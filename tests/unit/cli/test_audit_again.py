@@ -34,14 +34,12 @@ from reconciler.resource.records import Record, RecordedFact
 from reconciler.resource.settings import SCORE_COMMAND, CellSettings
 from reconciler.rules.compliance.scores import Slack
 from reconciler.storage.files import Lock, RepositoryPaths
-from tests.acceptance.conftest import console
 from tests.shared import copy_folder
 
-from .conftest import CELL, Reconcile, commit, edit, git
+from .conftest import CELL, Reconcile, commit, edit, enter_copy, find_record, git, measure
 
 Claims = dict[tuple[str, str], tuple[str, str]]
-
-
+SCORE = f"Score:{CELL}"
 NOT_AGAIN, HERE = "cannot be scored again:", ", here it is"
 
 
@@ -49,11 +47,6 @@ def claims(reconcile: Reconcile, *arguments: str) -> tuple[int, Claims]:
     code, out, error = reconcile("audit", "--json", *arguments)
     assert out, error
     return code, {(c["where"], c["what"]): (c["proof"], c["detail"]) for c in json.loads(out)["claims"]}
-
-
-def record_of(root: Path, kind: str) -> tuple[Path, Record]:
-    (path,) = (root / "state/records" / kind).glob("*.json")
-    return path, decode(path.read_bytes(), path.name)
 
 
 def test_rescore_proves_the_accuracy_that_an_audit_only_attests(recorded: Path, reconcile: Reconcile) -> None:
@@ -71,7 +64,7 @@ def test_rescore_proves_the_accuracy_that_an_audit_only_attests(recorded: Path, 
 
 def forged(root: Path, tmp_path: Path) -> None:
     """A score that was raised everywhere that git shows: record, accuracy.txt and digests agree."""
-    path, record = record_of(root, "Score")
+    path, record = find_record(root, SCORE)
     old = next(a for a in record.artifacts if a.name == "accuracy.txt")
     text = (root / "state/logs" / old.sha256).read_text()
     measured = record.values["bars"][0]["measured"]
@@ -89,7 +82,7 @@ def forged(root: Path, tmp_path: Path) -> None:
 
 
 def test_rescore_proves_a_score_in_other_words(recorded: Path, tmp_path: Path, reconcile: Reconcile) -> None:
-    path, record = record_of(recorded, "Score")
+    path, record = find_record(recorded, SCORE)
     old = next(a for a in record.artifacts if a.name == "accuracy.txt")
     other = tmp_path / "accuracy.txt"
     other.write_text((recorded / "state/logs" / old.sha256).read_text() + "\n")
@@ -103,7 +96,7 @@ def test_rescore_proves_a_score_in_other_words(recorded: Path, tmp_path: Path, r
 
 
 def test_rescore_names_a_score_that_was_made_up(recorded: Path, tmp_path: Path, reconcile: Reconcile) -> None:
-    honest = record_of(recorded, "Score")[1].values["metric"]["value"]
+    honest = find_record(recorded, SCORE)[1].values["metric"]["value"]
     forged(recorded, tmp_path)
     code, found = claims(reconcile)
     assert (code, found[CELL, "accuracy"][0]) == (2, "attested")
@@ -132,7 +125,7 @@ def test_rescore_takes_the_place_of_what_is_said_of_accuracy_alone(recorded: Pat
 
 def test_a_repeated_score_is_compared_by_its_figures(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Which scorer it was only explains a difference."""
-    record = record_of(recorded, "Score")[1]
+    record = find_record(recorded, SCORE)[1]
     (bar,) = record.values["bars"]
     measured, code = bar["measured"], RecordedFact("0" * 64, Role.EVIDENCE)
     lower = with_values(record, bars=[{**bar, "measured": "1"}])
@@ -163,7 +156,7 @@ def test_a_repeated_score_is_compared_by_its_figures(recorded: Path, monkeypatch
 def test_a_benchmark_that_is_elsewhere_is_scored_again_where_the_spec_has_a_scorer(
     recorded: Path, monkeypatch: pytest.MonkeyPatch, scored: bool
 ) -> None:
-    record = record_of(recorded, "Score")[1]
+    record = find_record(recorded, SCORE)[1]
     at = read_snapshot(recorded, git(recorded, "rev-parse", "HEAD"))
     monkeypatch.setattr(rerun, "BENCHMARKS", {"digits": BENCHMARKS["digits"]._replace(elsewhere=True)})
     monkeypatch.setattr(rerun, "run_child", lambda *_: None)
@@ -181,7 +174,7 @@ def test_a_benchmark_that_is_elsewhere_is_scored_again_where_the_spec_has_a_scor
 
 
 def test_a_score_of_a_run_that_names_no_log_or_is_gone_cannot_be_made_again(recorded: Path) -> None:
-    identity = record_of(recorded, "Score")[1].upstream["run"]
+    identity = find_record(recorded, SCORE)[1].upstream["run"]
     at = read_snapshot(recorded, git(recorded, "rev-parse", "HEAD"))
     run = at.records[identity]
     kept = tuple(a for a in run.artifacts if a.name != "mlperf_log_accuracy.json")
@@ -246,17 +239,14 @@ def test_rescore_of_an_older_commit_uses_its_own_spec(recorded: Path, tmp_path: 
     commit(recorded, "Use our own benchmark")
     with code.open("a") as stream:
         stream.write("\n\ndef score(log, dataset, output):\n    raise OSError('broken since')\n")
-    edit(recorded, "target_qps: 1000", "target_qps: 1100")
-    commit(recorded, "Break the scorer")
+    edit(recorded, "target_qps: 1000", "target_qps: 1100", "Break the scorer")
     status, found = claims(reconcile, "--rescore", "--at", "HEAD~1")
     assert (status, found[CELL, "accuracy"][0]) == (0, "proven")
     assert claims(reconcile, "--rescore", "--at", "HEAD")[0] == 2
+    lost = "judge_of_texts"
     for text, why in (
         ("from harness.errors import HarnessError\nraise HarnessError('no labels', 'input')", "no labels"),
-        (
-            "import judge_of_texts",
-            "cannot import judge_of_texts: No module named 'judge_of_texts' (install judge_of_texts)",
-        ),
+        ("import judge_of_texts", f"cannot import {lost}: No module named '{lost}' (install {lost})"),
     ):
         mishap.write_text(text)  # what fails has a fix, or none
         found = claims(reconcile, "--rescore", "--at", "HEAD~1")[1]
@@ -273,24 +263,17 @@ REPEATED = (SERVED, "performance: repeated")
 @pytest.fixture(scope="module")
 def served_once(recorded_once: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Not to be changed."""
-    root = tmp_path_factory.mktemp("served") / "repository"
-    copy_folder(recorded_once, root)
+    root = copy_folder(recorded_once, tmp_path_factory.mktemp("served") / "repository")
     edit(root, "category: edge", "category: datacenter")
-    edit(root, "Offline: {target_qps: 1000, min_duration: 0, min_query_count: 512}", SERVER)
-    commit(root, "Serve")
-    ended = console(root, "--commit")
-    assert ended.code == 0, ended
-    return root
+    edit(root, "Offline: {target_qps: 1000, min_duration: 0, min_query_count: 512}", SERVER, "Serve")
+    return measure(root)
 
 
 @pytest.fixture
 def served(served_once: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Two runs of it may differ by 90 %: how busy the machine of the tests is must decide nothing."""
-    root = tmp_path / "repository"
-    copy_folder(served_once, root)
-    monkeypatch.chdir(root)
     monkeypatch.setattr(rerun, "find_slack", lambda *_: Slack(usual=90))
-    return root
+    return enter_copy(served_once, tmp_path, monkeypatch)
 
 
 def reports(root: Path) -> list[dict[str, object]]:
@@ -326,8 +309,7 @@ def test_rerun_bears_out_a_result_and_leaves_it_as_it_is(served: Path, reconcile
 
 
 def served_record(root: Path) -> Record:
-    records = [decode(p.read_bytes(), p.name) for p in (root / "state/records/Run").glob("*.json")]
-    return next(r for r in records if str(r.address) == f"Run:{SERVED}/performance")
+    return find_record(root, f"Run:{SERVED}/performance")[1]
 
 
 def repeat(root: Path, monkeypatch: pytest.MonkeyPatch, *outcomes: Any) -> tuple[Claim, list[dict[str, object]]]:
@@ -462,9 +444,8 @@ NAMES = [f"GPU {letter}" for letter in "ABCDEFGH"]
 def test_a_repeat_needs_the_gpus_of_the_record_in_any_order(
     served: Path, monkeypatch: pytest.MonkeyPatch, names: list[str], driver: str, unlike: str
 ) -> None:
-    record = served_record(served)
+    path, record = find_record(served, f"Run:{SERVED}/performance")
     gpus = {"gpu.name": RecordedFact(NAMES, Role.NOTE), "gpu.driver": RecordedFact("1", Role.NOTE)}
-    (path,) = [p for p in (served / "state/records/Run").glob("*.json") if decode(p.read_bytes(), p.name) == record]
     path.unlink()
     write_record(RepositoryPaths(served), replace(record, facts={**record.facts, **gpus}))
     commit(served, "Measure with GPUs")
@@ -478,19 +459,16 @@ def test_a_repeat_needs_the_gpus_of_the_record_in_any_order(
 
 def changed(root: Path, before: str, after: str) -> None:
     """The published record with other text, under the name that fits it."""
-    for path in (root / "state/records/Run").glob("*.json"):
-        record = decode(path.read_bytes(), path.name)
-        if str(record.address) == f"Run:{SERVED}/performance":
-            text = path.read_text()
-            assert before in text
-            path.unlink()
-            write_record(RepositoryPaths(root), decode(text.replace(before, after).encode(), path.name))
+    path, _ = find_record(root, f"Run:{SERVED}/performance")
+    text = path.read_text()
+    assert before in text
+    path.unlink()
+    write_record(RepositoryPaths(root), decode(text.replace(before, after).encode(), path.name))
     commit(root, "Change a record")
 
 
 def test_rerun_contradicts_a_result_that_the_system_does_not_reach(served: Path, reconcile: Reconcile) -> None:
-    runs = [decode(p.read_bytes(), p.name) for p in (served / "state/records/Run").glob("*.json")]
-    metric = next(r.values["metric"] for r in runs if str(r.address) == f"Run:{SERVED}/performance")
+    metric = served_record(served).values["metric"]
     changed(served, f'"value": "{metric["value"]}"', f'"value": "{float(metric["value"]) * 100:.3f}"')
     code, found = claims(reconcile, "--rerun", "digits")
     proof, detail = found[REPEATED]
@@ -501,12 +479,7 @@ def test_rerun_contradicts_a_result_that_the_system_does_not_reach(served: Path,
 
 def test_rerun_on_another_machine_is_refused_with_what_differs(served: Path, reconcile: Reconcile) -> None:
     others = {"machine.cpu": "Abacus 9000", "machine.architecture": "abacus"}
-    here = {
-        name: fact.value
-        for p in (served / "state/records/Run").glob("*.json")
-        for name, fact in decode(p.read_bytes(), p.name).facts.items()
-        if name in others
-    }
+    here = {name: served_record(served).facts[name].value for name in others}
     for name, other in others.items():
         changed(served, f'"value": "{here[name]}"', f'"value": "{other}"')
     code, found = claims(reconcile, "--rerun", "digits")
@@ -548,11 +521,7 @@ def test_rerun_with_other_code_names_the_program_that_made_the_record(
     served: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on a machine with another version of the harness."""
-    record = next(
-        r
-        for p in (served / "state/records/Run").glob("*.json")
-        if str((r := decode(p.read_bytes(), p.name)).address) == f"Run:{SERVED}/performance"
-    )
+    record = served_record(served)
     probed = rerun.probe_nodes
 
     def other_code(*arguments: Any) -> tuple[Any, ...]:

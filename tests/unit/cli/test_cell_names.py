@@ -34,10 +34,10 @@ def two(declared: Path) -> Path:
     ],
 )
 def test_words_choose_the_same_cells_in_every_command(word: str, found: list[str], reconcile: Reconcile) -> None:
-    listed = json.loads(reconcile("status", "--json", word)[1])["cells"]
+    listed = reconcile.report("status", word)["cells"]
     assert [cell["cell"] for cell in listed] == found
     assert reconcile("plan", word)[0] == 2
-    excluded = json.loads(reconcile("status", "--json", "--exclude", word)[1])["cells"]
+    excluded = reconcile.report("status", "--exclude", word)["cells"]
     assert [cell["cell"] for cell in excluded] == [cell for cell in (CELL, OTHER) if cell not in found]
     if "," not in word:
         code, out, err = reconcile("why", "--json", word)

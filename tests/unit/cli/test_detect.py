@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -146,7 +145,7 @@ def test_command_shows_then_writes_then_has_nothing_to_say(declared: Path, recon
 
 
 def test_report_as_json(declared: Path, reconcile: Reconcile) -> None:
-    found = json.loads(reconcile("detect", "--json", "--system", "other")[1])
+    found = reconcile.report("detect", "--system", "other")
     assert (found["system"], found["written"], found["changed"]) == ("other", False, True)
     assert found["description"]["number_of_nodes"] == "1"
     assert "cooling" in found["unread"]
@@ -168,7 +167,7 @@ def launcher(folder: Path, text: str) -> str:
 
 def test_launcher_of_two_local_processes(declared: Path, reconcile: Reconcile) -> None:
     words = launcher(declared, 'RANK=1 "$@" &\nRANK=0 "$@"\nwait')
-    found = json.loads(reconcile("detect", "--json", "--launcher", words)[1])
+    found = reconcile.report("detect", "--launcher", words)
     assert [node["rank"]["all"] for node in found["nodes"]] == [0, 1]
     assert found["description"]["number_of_nodes"] == "2"
     assert found["differences"] == []
@@ -181,9 +180,9 @@ def test_declared_launcher_of_the_system_is_the_one(declared: Path, reconcile: R
     system = next(iter(read(spec.read_text())["spec"]["systems"]))
     text = set_value(spec.read_text(), ("spec", "systems", system, "launcher"), "WORDS")
     spec.write_text(text.replace("launcher: WORDS", f'launcher: ["{words}"]'))
-    found = json.loads(reconcile("detect", "--json")[1])
+    found = reconcile.report("detect")
     assert (found["system"], len(found["nodes"])) == (system, 2)
-    assert len(json.loads(reconcile("detect", "--json", "--launcher", "env")[1])["nodes"]) == 1
+    assert len(reconcile.report("detect", "--launcher", "env")["nodes"]) == 1
 
 
 def test_processes_of_one_node_count_once(tmp_path: Path) -> None:
@@ -256,8 +255,7 @@ def test_this_machine_is_found_among_several_systems(
 ) -> None:
     for module in (machine_description, machine):
         monkeypatch.setattr(module, "list_accelerators", lambda: gpus)
-    code, out, err = reconcile("detect", "--json")
-    assert (code, json.loads(out)["system"]) == (0, system), err
+    assert reconcile.report("detect", ends=0)["system"] == system
 
 
 @pytest.mark.parametrize(

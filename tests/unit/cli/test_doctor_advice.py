@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -69,7 +68,7 @@ def show(monkeypatch: pytest.MonkeyPatch, gpus: list[Mapping[str, Any]], driver:
 
 def look(reconcile: Reconcile) -> list[dict[str, Any]]:
     """Checks of this machine, but those that a machine without advice has too."""
-    checks = json.loads(reconcile("doctor", "--json")[1])["checks"]
+    checks = reconcile.report("doctor")["checks"]
     usual = ("Python ", "LoadGen ")
     return [each for each in checks if each["topic"] == "Machine" and not each["text"].startswith(usual)]
 

@@ -62,8 +62,9 @@ def test_a_neighbour_is_made_and_rendered_alongside_a_frozen_cell(recorded: Path
     assert kept
     assert kept.items() <= after.items()
     assert any("/digits/SingleStream/" in path for path in after)
-    again = reconcile("plan", "--json")[1]
-    assert {step["address"].partition(":")[2].split("/")[3] for step in json.loads(again)["steps"]} == {"Offline"}
+    assert {step["address"].partition(":")[2].split("/")[3] for step in reconcile.report("plan")["steps"]} == {
+        "Offline"
+    }
     settled = tree(recorded)
     reconcile()
     assert tree(recorded) == settled
@@ -108,9 +109,8 @@ def test_unfreeze_works_while_the_spec_is_broken(recorded: Path, reconcile: Reco
     freeze(reconcile, "digits", "--commit")
     edit(recorded, "category: edge", "category: edgy")
     (file,) = (f"state/frozen/{path.name}" for path in Path("state/frozen").glob("*"))
-    code, out, _ = reconcile("unfreeze", "digits", "--commit", "--json")
-    found = json.loads(out)
-    assert (code, found["files"], found["commit_made"]) == (0, [file], git(recorded, "rev-parse", "HEAD"))
+    found = reconcile.report("unfreeze", "digits", "--commit", ends=0)
+    assert (found["files"], found["commit_made"]) == ([file], git(recorded, "rev-parse", "HEAD"))
     assert not list(Path("state/frozen").glob("*"))
     assert git(recorded, "log", "-1", "--format=%s") == f"Unfreeze {CELL}"
     assert "is not frozen" in reconcile.refuse("unfreeze", "digits")
@@ -129,16 +129,14 @@ def test_unfreeze_of_a_cell_names_the_freeze_of_everything(recorded: Path, recon
 
 def test_pr_warns_at_the_line_that_changes_a_frozen_cell(recorded: Path, reconcile: Reconcile) -> None:
     made = freeze(reconcile, "digits", "--commit")
-    edit(recorded, "batch_size: 8", "batch_size: 16")
-    git(recorded, "commit", "--quiet", "--all", "--message", "Use larger batches")
+    edit(recorded, "batch_size: 8", "batch_size: 16", "Use larger batches")
     _, out, _ = reconcile("pr", "--base", "HEAD~1", "--annotate")
     line = (recorded / "specs/one.yaml").read_text().splitlines().index(
         '      engine: {backend: "null", batch_size: 16}'
     ) + 1  # fmt: skip
     assert f"::warning file=specs/one.yaml,line={line}::{CELL} is frozen since {made}" in out
     reconcile("unfreeze", "digits", "--commit")
-    _, out, _ = reconcile("pr", "--base", "HEAD~1", "--json")
-    assert "is to be unfrozen" in json.loads(out)["remarks"][0]["message"]
+    assert "is to be unfrozen" in reconcile.report("pr", "--base", "HEAD~1")["remarks"][0]["message"]
 
 
 def test_an_unfreeze_killed_before_its_commit_is_finished_by_the_next(recorded: Path, reconcile: Reconcile) -> None:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from reconciler.history.compare import read_sides
 from reconciler.history.snapshot import read_snapshot
-from reconciler.record.codec import decode
 from reconciler.record.store import write_record
 from reconciler.resource.inputs import Role
 from reconciler.resource.records import RecordedFact
@@ -21,36 +19,23 @@ from reconciler.storage.files import RepositoryPaths
 from tests.acceptance.conftest import console as console_here
 from tests.shared import copy_folder
 
-from .conftest import CELL, Reconcile, commit, edit, git
+from .conftest import CELL, Reconcile, commit, edit, enter_copy, find_record, git, measure, restate
 
 
 @pytest.fixture(scope="module")
 def measured_twice(recorded_once: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("twice") / "repository"
-    copy_folder(recorded_once, root)
-    edit(root, "target_qps: 1000", "target_qps: 1100")
-    git(root, "commit", "--quiet", "--all", "--message", "Ask for more")
-    ended = console_here(root, "--commit")
-    assert ended.code == 0, ended.out + ended.err
-    return root
+    root = copy_folder(recorded_once, tmp_path_factory.mktemp("twice") / "repository")
+    edit(root, "target_qps: 1000", "target_qps: 1100", "Ask for more")
+    return measure(root)
 
 
 @pytest.fixture
 def twice(measured_twice: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    root = tmp_path / "repository"
-    copy_folder(measured_twice, root)
-    monkeypatch.chdir(root)
-    return root
-
-
-def report(reconcile: Reconcile, *arguments: str) -> dict[str, Any]:
-    _, out, _ = reconcile(*arguments, "--json")
-    found: dict[str, Any] = json.loads(out)
-    return found
+    return enter_copy(measured_twice, tmp_path, monkeypatch)
 
 
 def test_history_lists_each_result_with_the_commit_that_brought_it(twice: Path, reconcile: Reconcile) -> None:
-    found = report(reconcile, "history", "digits/Offline")
+    found = reconcile.report("history", "digits/Offline")
     assert found["cell"] == CELL
     runs = [item for item in found["results"] if item["what"] == "Run performance"]
     commits = git(twice, "log", "--reverse", "--format=%H", "--", "state/records").split()
@@ -61,7 +46,7 @@ def test_history_lists_each_result_with_the_commit_that_brought_it(twice: Path, 
 def test_history_when_a_record_was_removed_still_knows_it(twice: Path, reconcile: Reconcile) -> None:
     git(twice, "rm", "--quiet", "-r", "state/records/Run")
     git(twice, "commit", "--quiet", "--message", "Remove runs")
-    runs = [r for r in report(reconcile, "history", "digits")["results"] if r["what"] == "Run performance"]
+    runs = [r for r in reconcile.report("history", "digits")["results"] if r["what"] == "Run performance"]
     assert [run["kept"] for run in runs] == [False, False]
     _, out, _ = reconcile("history", "digits")
     assert "no longer recorded" in out
@@ -69,14 +54,13 @@ def test_history_when_a_record_was_removed_still_knows_it(twice: Path, reconcile
 
 def test_history_knows_a_record_that_a_branch_dropped_before_its_merge(recorded: Path, reconcile: Reconcile) -> None:
     git(recorded, "switch", "--quiet", "--create", "try")
-    edit(recorded, "target_qps: 1000", "target_qps: 1100")
-    git(recorded, "commit", "--quiet", "--all", "--message", "Ask for more")
+    edit(recorded, "target_qps: 1000", "target_qps: 1100", "Ask for more")
     assert reconcile("--commit")[0] == 0
     git(recorded, "revert", "--no-edit", "HEAD")
     git(recorded, "revert", "--no-edit", "HEAD~2")
     git(recorded, "switch", "--quiet", "main")
     git(recorded, "merge", "--quiet", "--no-ff", "--message", "Merge", "try")
-    runs = [r for r in report(reconcile, "history", "digits")["results"] if r["what"] == "Run performance"]
+    runs = [r for r in reconcile.report("history", "digits")["results"] if r["what"] == "Run performance"]
     assert [run["kept"] for run in runs] == [True, False]
 
 
@@ -89,9 +73,9 @@ def test_history_and_why_name_the_merge_that_brought_a_record(recorded: Path, re
     assert reconcile()[0] == 0
     commit(recorded, "Merge and measure")
     merge = git(recorded, "rev-parse", "HEAD")
-    runs = [r for r in report(reconcile, "history", "digits")["results"] if r["what"] == "Run performance"]
+    runs = [r for r in reconcile.report("history", "digits")["results"] if r["what"] == "Run performance"]
     assert runs[-1]["written"]["commit"] == merge
-    (step,) = [s for s in report(reconcile, "blame", "digits")["steps"] if s["after"]["what"] == "Run performance"]
+    (step,) = [s for s in reconcile.report("blame", "digits")["steps"] if s["after"]["what"] == "Run performance"]
     assert [(cause["name"], cause["by"]["commit"]) for cause in step["causes"]] == [("target_qps", merge)]
     _, out, _ = reconcile("why", "digits")
     assert "not committed" not in out
@@ -110,7 +94,7 @@ def test_history_plots_for_terminals(reconcile: Reconcile) -> None:
 
 
 def test_blame_names_the_commit_and_the_line_that_changed_an_input(twice: Path, reconcile: Reconcile) -> None:
-    (step,) = [s for s in report(reconcile, "blame", "digits")["steps"] if s["after"]["what"] == "Run performance"]
+    (step,) = [s for s in reconcile.report("blame", "digits")["steps"] if s["after"]["what"] == "Run performance"]
     cause = next(cause for cause in step["causes"] if cause["name"] == "target_qps")
     assert (cause["before"], cause["after"]) == (1000, 1100)
     assert cause["by"]["subject"] == "Ask for more"
@@ -132,13 +116,12 @@ def test_history_and_blame_of_a_shallow_clone_say_what_is_unknown(
 
 def test_blame_when_no_input_changed_names_the_evidence_that_did(recorded: Path, reconcile: Reconcile) -> None:
     paths = RepositoryPaths(recorded)
-    path = next(p for p in recorded.glob("state/records/Run/*.json") if "validity" in p.read_text())
-    record = decode(path.read_bytes(), path.name)
+    _, record = find_record(recorded)
     facts = {**record.facts, "machine.driver": RecordedFact("570.1", Role.EVIDENCE)}
     for day, more in (("2999-01-01", {}), ("2999-01-02", facts), ("2999-01-03", facts)):
         write_record(paths, replace(record, started=f"{day}T00:00:00Z", facts=more or record.facts))
     commit(recorded, "Measure again")
-    steps = [s for s in report(reconcile, "blame", "digits")["steps"] if s["after"]["what"] == "Run performance"]
+    steps = [s for s in reconcile.report("blame", "digits")["steps"] if s["after"]["what"] == "Run performance"]
     assert [[(cause["name"], cause["after"]) for cause in step["causes"]] for step in steps] == [
         [],
         [("machine.driver", "570.1")],
@@ -151,22 +134,19 @@ def test_blame_when_no_input_changed_names_the_evidence_that_did(recorded: Path,
 
 def test_blame_when_a_run_is_only_repeated_names_no_output_as_a_cause(recorded: Path, reconcile: Reconcile) -> None:
     assert reconcile("--rerun", "kind=Run", "--commit")[0] == 0
-    steps = report(reconcile, "blame", "digits")["steps"]
+    steps = reconcile.report("blame", "digits")["steps"]
     assert [(s["after"]["what"], s["causes"]) for s in steps] == [("Run performance", []), ("Score", [])]
 
 
 def test_blame_of_an_engine_that_follows_from_an_input_names_no_digest(twice: Path, reconcile: Reconcile) -> None:
-    edit(twice, "batch_size: 8", "batch_size: 16")
-    git(twice, "commit", "--quiet", "--all", "--message", "Use larger batches")
+    edit(twice, "batch_size: 8", "batch_size: 16", "Use larger batches")
     assert reconcile("--commit")[0] == 0
-    steps = [s for s in report(reconcile, "blame", "digits")["steps"] if s["after"]["what"] == "Run performance"]
+    steps = [s for s in reconcile.report("blame", "digits")["steps"] if s["after"]["what"] == "Run performance"]
     assert {cause["name"] for cause in steps[-1]["causes"]} == {"engine.batch_size"}
 
 
 def test_diff_shows_inputs_and_results_of_two_commits(twice: Path, reconcile: Reconcile) -> None:
-    code, out, _ = reconcile("diff", "HEAD~2..HEAD", "--json")
-    assert code == 2
-    (cell,) = json.loads(out)["cells"]
+    (cell,) = reconcile.report("diff", "HEAD~2..HEAD", ends=2)["cells"]
     assert [cause["name"] for cause in cell["causes"]] == ["target_qps"]
     assert cell["before"] != cell["after"]
     _, text, _ = reconcile("diff", "HEAD~2..HEAD")
@@ -175,7 +155,7 @@ def test_diff_shows_inputs_and_results_of_two_commits(twice: Path, reconcile: Re
 
 
 def test_diff_when_a_commit_added_records_alone_shows_only_the_result(twice: Path, reconcile: Reconcile) -> None:
-    (cell,) = report(reconcile, "diff", "HEAD~1..")["cells"]
+    (cell,) = reconcile.report("diff", "HEAD~1..")["cells"]
     assert cell["causes"] == []
     assert cell["before"] is None
     assert reconcile("diff", "HEAD..HEAD")[0] == 0
@@ -185,7 +165,7 @@ def test_diff_lists_what_each_cell_has_not_recorded_yet(twice: Path, reconcile: 
     edit(twice, "target_qps: 1100", "target_qps: 1200")
     edit(twice, "          Offline:", "          SingleStream: {target_latency: 1 ms}\n          Offline:")
     git(twice, "commit", "--quiet", "--all", "--message", "Ask for more, and for another scenario")
-    cells = {cell["cell"]: cell for cell in report(reconcile, "diff", "HEAD~1..HEAD")["cells"]}
+    cells = {cell["cell"]: cell for cell in reconcile.report("diff", "HEAD~1..HEAD")["cells"]}
     streams = CELL.replace("Offline", "SingleStream")
     assert "Run accuracy" in cells[streams]["due"]
     assert "Run performance" in cells[CELL]["due"]
@@ -193,11 +173,11 @@ def test_diff_lists_what_each_cell_has_not_recorded_yet(twice: Path, reconcile: 
 
 
 def test_compare_commits_a_system_and_a_tree(twice: Path, reconcile: Reconcile) -> None:
-    (pair,) = report(reconcile, "compare", "HEAD~2", "HEAD")["pairs"]
+    (pair,) = reconcile.report("compare", "HEAD~2", "HEAD")["pairs"]
     assert pair["ratio"] == pytest.approx(float(pair["other"]["value"]) / float(pair["one"]["value"]))
     assert pair["per_accelerator"] is None
-    assert report(reconcile, "compare", "box", "HEAD")["pairs"][0]["ratio"] == 1.0
-    assert report(reconcile, "compare", ".reconcile/tree", "HEAD")["pairs"][0]["ratio"] == pytest.approx(1.0, rel=1e-3)
+    assert reconcile.report("compare", "box", "HEAD")["pairs"][0]["ratio"] == 1.0
+    assert reconcile.report("compare", ".reconcile/tree", "HEAD")["pairs"][0]["ratio"] == pytest.approx(1.0, rel=1e-3)
 
 
 def test_compare_counts_the_accelerators_of_all_nodes(recorded: Path) -> None:
@@ -214,53 +194,45 @@ def test_compare_reads_counts_as_number_and_as_text(twice: Path, reconcile: Reco
     found = json.loads(system.read_text())
     counts = {"number_of_nodes": written(2), "accelerators_per_node": written(4)}
     system.write_text(json.dumps({**found, **counts}))
-    (pair,) = report(reconcile, "compare", ".reconcile/tree", ".reconcile/tree")["pairs"]
+    (pair,) = reconcile.report("compare", ".reconcile/tree", ".reconcile/tree")["pairs"]
     assert (pair["one"]["count"], pair["per_accelerator"]) == (8, 1.0)
 
 
 def test_compare_shows_the_headroom_of_the_latency_bound(recorded: Path, reconcile: Reconcile) -> None:
-    path = next(p for p in recorded.glob("state/records/Run/*.json") if "validity" in p.read_text())
-    record = decode(path.read_bytes(), path.name)
     margin = {"name": "p99 latency", "measured": "14.9", "limit": "15", "unit": "ms", "headroom": "+0.7", "met": True}
-    path.unlink()
-    write_record(RepositoryPaths(recorded), replace(record, values={**record.values, "margins": [margin]}))
-    commit(recorded, "Measure")
-    assert report(reconcile, "compare", "HEAD", "HEAD")["pairs"][0]["one"]["headroom"] == 0.7
+    restate(recorded, margins=[margin])
+    assert reconcile.report("compare", "HEAD", "HEAD")["pairs"][0]["one"]["headroom"] == 0.7
     assert reconcile("compare", "HEAD", "HEAD")[1].splitlines()[1].endswith("headroom +0.7 %"), "once: both are equal"
 
 
 def test_compare_names_an_invalid_run_and_diff_has_no_result_of_it(recorded: Path, reconcile: Reconcile) -> None:
-    path = next(p for p in recorded.glob("state/records/Run/*.json") if "validity" in p.read_text())
-    record = decode(path.read_bytes(), path.name)
-    path.unlink()
-    write_record(RepositoryPaths(recorded), replace(record, values={**record.values, "validity": "INVALID"}))
-    commit(recorded, "Measure")
+    restate(recorded, validity="INVALID")
     first = git(recorded, "rev-list", "--max-parents=0", "HEAD")
-    (pair,) = report(reconcile, "compare", "HEAD~1", "HEAD")["pairs"]
+    (pair,) = reconcile.report("compare", "HEAD~1", "HEAD")["pairs"]
     assert [pair[side]["validity"] for side in ("one", "other")] == ["VALID", "INVALID"]
     assert pair["one"]["value"] == pair["other"]["value"]
     assert "INVALID" in reconcile("compare", "HEAD~1", "HEAD")[1]
-    alone = report(reconcile, "compare", "HEAD", first)
+    alone = reconcile.report("compare", "HEAD", first)
     assert (alone["alone"]["HEAD"], alone["invalid"]) == ([CELL], [CELL])
     shown = next(line for line in reconcile("compare", "HEAD", first)[1].splitlines() if CELL in line)
     assert shown.endswith("INVALID")
-    (cell,) = json.loads(reconcile("diff", "HEAD~1", "HEAD", "--json")[1])["cells"]
+    (cell,) = reconcile.report("diff", "HEAD~1", "HEAD")["cells"]
     assert (cell["before"] is None, cell["after"]) == (False, None)
 
 
 def test_compare_when_nothing_meets_lists_what_each_side_has(twice: Path, reconcile: Reconcile) -> None:
     first = git(twice, "rev-list", "--max-parents=0", "HEAD")
-    found = report(reconcile, "compare", "HEAD", first)
+    found = reconcile.report("compare", "HEAD", first)
     assert found["pairs"] == []
     assert (found["alone"]["HEAD"], found["stale"][first]) == ([CELL], [])
 
 
 def test_compare_says_that_a_cell_is_stale_on_the_other_side(twice: Path, reconcile: Reconcile) -> None:
-    found = report(reconcile, "compare", "HEAD", "HEAD~1")
+    found = reconcile.report("compare", "HEAD", "HEAD~1")
     assert (found["pairs"], found["alone"]) == ([], {"HEAD": [], "HEAD~1": []})
     assert found["stale"] == {"HEAD": [], "HEAD~1": [CELL]}
-    assert report(reconcile, "compare", "HEAD~1", "HEAD")["stale"] == {"HEAD": [], "HEAD~1": [CELL]}
-    assert report(reconcile, "compare", "HEAD~1", "HEAD~1")["stale"] == {"HEAD~1": []}
+    assert reconcile.report("compare", "HEAD~1", "HEAD")["stale"] == {"HEAD": [], "HEAD~1": [CELL]}
+    assert reconcile.report("compare", "HEAD~1", "HEAD~1")["stale"] == {"HEAD~1": []}
 
 
 def test_a_cell_that_is_only_declared_is_not_denied(declared: Path, reconcile: Reconcile) -> None:
@@ -274,12 +246,10 @@ def test_a_cell_that_is_only_declared_is_not_denied(declared: Path, reconcile: R
 def test_a_line_is_found_though_others_of_its_file_changed_before_the_commit(
     recorded_once: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reconcile: Reconcile
 ) -> None:
-    root = tmp_path / "repository"
-    copy_folder(recorded_once, root)
+    root = copy_folder(recorded_once, tmp_path / "repository")
     edit(root, "target_qps: 1000", "target_qps: 1200")
     assert console_here(root).code == 0
-    edit(root, "  submitter: Tester", "  # a line more\n  submitter: Tester")
-    commit(root, "Ask for more, and record it")
+    edit(root, "  submitter: Tester", "  # a line more\n  submitter: Tester", "Ask for more, and record it")
     monkeypatch.chdir(root)
     out = reconcile.succeed("blame", CELL)
     assert "target_qps" in out

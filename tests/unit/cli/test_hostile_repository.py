@@ -126,9 +126,7 @@ def test_what_is_no_record_counts_for_nothing(recorded: Path, reconcile: Reconci
         added = set(recorded.glob("state/*/**/*.json")) - before
         planted[attack] = {path.relative_to(recorded).as_posix() for path in added}
         assert planted[attack], attack
-    code, out, err = reconcile("plan", "--json")
-    assert code == 2, out + err
-    plan = json.loads(out)
+    plan = reconcile.report("plan", ends=2)
     assert plan["steps"] == []
     found = json.dumps(plan["findings"])
     assert {attack: names for attack, names in planted.items() if not all(name in found for name in names)} == {}
@@ -263,8 +261,7 @@ def test_an_audit_reads_no_outer_file(recorded: Path, reconcile: Reconcile, tmp_
     digest = hashlib.sha256(PRIVATE.encode()).hexdigest()[:12]
     assert (code, "is not in this commit" in out, digest in out + err) == (2, True, False), out + err
     outside.replace(recorded / "outside.md")
-    edit(recorded, names.format(outside=outside), "outside.md")
-    commit(recorded, "Bring the document")
+    edit(recorded, names.format(outside=outside), "outside.md", "Bring the document")
     assert "cannot be rendered" not in reconcile("audit")[1]
 
 
@@ -300,8 +297,7 @@ def test_looking_at_a_pull_request_runs_no_code_of_it(recorded: Path, reconcile:
     harness = f"command: [{program}, '{{run_dir}}'], code: code, score: {{command: [{program}]}}, user_conf: harvested"
     model = "model: {settings: {epochs: 1}}"
     edit(recorded, model, f"{model}\n      harness: {{{harness}}}")
-    edit(recorded, "hardware: {count: 0}", f"hardware: {{count: 0}}\n      launcher: [{program}]")
-    commit(recorded, "Bring a harness")
+    edit(recorded, "hardware: {count: 0}", f"hardware: {{count: 0}}\n      launcher: [{program}]", "Bring a harness")
     assert "Performed" in reconcile("status")[1], "the spec is a valid one"
     for words in LOOKS:
         status, out, err = reconcile(*words.split())

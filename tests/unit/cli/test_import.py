@@ -58,8 +58,7 @@ def test_an_imported_cell_is_in_sync(declared: Path, reconcile: Reconcile, logs:
     assert published == (logs["performance"] / DETAIL).read_bytes()
     assert {path: path.read_bytes() for path in logs["accuracy"].iterdir()} == before
     assert all(path.stat().st_nlink == 1 for path in logs["accuracy"].iterdir())
-    out = reconcile("status", "--json")[1]
-    marks = json.loads(out)["cells"][0]["marks"]
+    marks = reconcile.report("status")["cells"][0]["marks"]
     assert {"imported", "unknown code", "unknown engine"} <= set(marks)
 
 
@@ -78,12 +77,13 @@ def test_what_is_unknown_is_declared_later(declared: Path, reconcile: Reconcile,
     imported(reconcile, logs)
     said = ["--declare", "code=commit 1", "--declare", "dataset=sha256 2", "--declare", "engine=sha256 3"]
     assert "--declare machine=…" in reconcile.succeed("import", "--cell", CELL, *said)
-    out = reconcile("import", "--cell", CELL, "--declare", "machine=node 7", "--json")[1]
-    assert [record["unknown"] for record in json.loads(out)["records"]] == [[], [], []]
+    assert [
+        record["unknown"]
+        for record in reconcile.report("import", "--cell", CELL, "--declare", "machine=node 7")["records"]
+    ] == [[], [], []]
     assert reconcile("plan")[0] == 0
     reconcile()
-    out = reconcile("status", "--json")[1]
-    assert not [mark for mark in json.loads(out)["cells"][0]["marks"] if mark.startswith("unknown")]
+    assert not [mark for mark in reconcile.report("status")["cells"][0]["marks"] if mark.startswith("unknown")]
 
 
 def test_no_declaration_means_nothing(declared: Path, reconcile: Reconcile, logs: dict[str, Path]) -> None:
@@ -278,7 +278,7 @@ def test_a_run_is_imported_for_one_system(
     monkeypatch.setattr(ImportRecorder, "_refuse_claimed", lambda *_: None)
     for mode in ("accuracy", "performance"):
         reconcile.succeed("import", str(logs[mode]), "--cell", other)
-    findings = json.loads(reconcile("plan", "--json")[1])["findings"]
+    findings = reconcile.report("plan")["findings"]
     copied = {(where, message.partition(":")[0]) for _, where, message, *_ in findings}
     runs = [f"Run:{name}/{mode}" for name in (CELL, other) for mode in ("accuracy", "performance")]
     assert copied == {(run, "run.copied") for run in runs}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -28,8 +27,7 @@ def inferring(declared: Path) -> Path:
 
 
 def test_an_inferred_cell_follows_its_source(inferring: Path, reconcile: Reconcile) -> None:
-    out = reconcile("plan", "--json")[1]
-    addresses = [step["address"] for step in json.loads(out)["steps"]]
+    addresses = [step["address"] for step in reconcile.report("plan")["steps"]]
     assert not [a for a in addresses if a.startswith(("Run:", "Score:")) and "Offline" in a]
     reconcile.succeed()
     assert reconcile("plan")[0] == 0
@@ -37,7 +35,7 @@ def test_an_inferred_cell_follows_its_source(inferring: Path, reconcile: Reconci
     for name in (DETAIL, "user.conf", "accuracy/accuracy.txt", "measurements.json"):
         assert (offline / name).read_bytes() == (single / name).read_bytes()
     assert "**Inferred**" in (offline / "README.md").read_text()
-    cells = {cell["cell"].rpartition("/")[2]: cell for cell in json.loads(reconcile("status", "--json")[1])["cells"]}
+    cells = {cell["cell"].rpartition("/")[2]: cell for cell in reconcile.report("status")["cells"]}
     assert ("inferred" in cells["Offline"]["marks"], "inferred" in cells["SingleStream"]["marks"]) == (True, False)
     log = parse_detail((single / DETAIL).read_bytes())
     rate, estimate = log.get("result_qps_without_loadgen_overhead"), log.get("early_stopping_latency_ms")
@@ -60,9 +58,8 @@ def test_an_audit_proves_an_inferred_cell_by_the_runs_of_its_source(inferring: P
     (inferring / ".gitignore").write_text(".reconcile/\n")
     for command in (("init", "--quiet"), ("add", "--all"), ("commit", "--quiet", "--message", "Record")):
         git(inferring, *command)
-    code, out, _ = reconcile("audit", "--json")
-    proofs = {(c["where"].rpartition("/")[2], c["what"]): c["proof"] for c in json.loads(out)["claims"]}
-    assert code == 0, out
+    claims = reconcile.report("audit", ends=0)["claims"]
+    proofs = {(c["where"].rpartition("/")[2], c["what"]): c["proof"] for c in claims}
     assert proofs["Offline", "performance: metric"] == proofs["SingleStream", "performance: metric"] == "proven"
     assert proofs["Offline", "TEST04 verdict"] == proofs["SingleStream", "TEST04 verdict"] == "proven"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from .conftest import CELL, Reconcile, edit
@@ -26,8 +25,7 @@ def test_nothing_is_measured_again(recorded: Path, reconcile: Reconcile) -> None
     assert "- one.yaml: open:" in out
     assert "+ one.yaml: closed:" in out
     assert (recorded / SPEC).read_text() == before
-    out = reconcile("move", "offline", "--to", "closed", "--json")[1]
-    report = json.loads(out)
+    report = reconcile.report("move", "offline", "--to", "closed")
     assert not [step for step in report["steps"] if step.startswith(("Run:", "Dataset:", "Model:", "Score:"))]
     assert {row["where"] for row in report["findings"]} >= {"closed/box/resnet/SingleStream"}
     assert (

@@ -9,11 +9,11 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from reconciler.cli.main import main
 from reconciler.reconcile.moved_sources import list_moved_sources
 from reconciler.storage.packaged_files import read_shipped
 from tests.passes.repository import HERE, SPEC, Repository, make_repository, make_whole
 from tests.shared import make_once
+from tests.unit.cli.conftest import Reconcile
 
 WRITTEN = "${MODELS}/net.onnx"
 SPEC_TEXT = (HERE / "source-model" / "spec.yaml").read_text(encoding="utf-8")
@@ -33,7 +33,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> Repo
 
 
 def test_a_path_that_names_nothing_here_is_reported_while_the_record_counts(
-    repository: Repository, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    repository: Repository, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     repository.edit(SPEC, "models/net.onnx", "models/nett.onnx")
     for _ in range(2):  # also of a compiled spec
@@ -44,10 +44,8 @@ def test_a_path_that_names_nothing_here_is_reported_while_the_record_counts(
         assert "made from models/net.onnx" in str(note)
     monkeypatch.chdir(repository.root)
     for command in (["plan"], ["plan", "--by", "2999-01-01"], ["status"], ["why", "Offline"]):
-        assert main(command) == 0
-        assert str(note) in capsys.readouterr().out.splitlines(), command
-        assert main([*command, "--json"]) == 0
-        document = json.loads(capsys.readouterr().out)
+        assert str(note) in reconcile.succeed(*command).splitlines(), command
+        document = reconcile.report(*command, ends=0)
         reported = {"field": "model.path", "path": "models/nett.onnx", "before": "models/net.onnx"}
         assert document["moved_sources"] == [{"address": "Model:tiny", **reported}], command
         if command[0] == "plan":
@@ -55,16 +53,14 @@ def test_a_path_that_names_nothing_here_is_reported_while_the_record_counts(
 
 
 def test_a_saved_plan_has_nothing_of_it_and_a_printed_one_is_carried_out(
-    repository: Repository, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    repository: Repository, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     repository.edit(SPEC, "models/net.onnx", "models/nett.onnx")
     monkeypatch.chdir(repository.root)
-    assert main(["plan", "-o", "saved.json"]) == 0
+    assert reconcile("plan", "-o", "saved.json")[0] == 0
     assert "moved_sources" not in json.loads((repository.root / "saved.json").read_text(encoding="utf-8"))
-    capsys.readouterr()
-    assert main(["plan", "-o", "-"]) == 0
-    (repository.root / "printed.json").write_text(capsys.readouterr().out, encoding="utf-8")
-    assert main(["apply", "printed.json"]) == 0
+    (repository.root / "printed.json").write_text(reconcile.succeed("plan", "-o", "-"), encoding="utf-8")
+    assert reconcile("apply", "printed.json")[0] == 0
 
 
 def test_a_clone_without_the_file_is_not_reported(repository: Repository) -> None:

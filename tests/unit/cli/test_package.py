@@ -31,7 +31,7 @@ from reconciler.rules.results import loadgen_logs
 from tests.acceptance.conftest import console
 from tests.shared import copy_folder, make_once
 
-from .conftest import CELL, Reconcile, commit, git
+from .conftest import CELL, Reconcile, commit, edit, git
 
 DECLARED = [word for name in ("code", "dataset", "engine", "machine") for word in ("--declare", f"{name}=known")]
 FOLDER = "open/Tester/results/box/digits/Offline"
@@ -76,10 +76,10 @@ def believe_logs(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="session")
 def packable_once(recorded_once: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Not to be changed."""
-    return make_once(tmp_path_factory, "packable", partial(_adopt, recorded_once))
+    return make_once(tmp_path_factory, "packable", partial(_adopt, recorded_once, DECLARED))
 
 
-def _adopt(recorded_once: Path, folder: Path) -> Path:
+def _adopt(recorded_once: Path, declared: list[str], folder: Path) -> Path:
     tree, root = folder / "sent", folder / "mine"
     shutil.copytree(recorded_once / ".reconcile/tree", tree)
     full_length(tree)
@@ -89,7 +89,7 @@ def _adopt(recorded_once: Path, folder: Path) -> Path:
     (root / "LICENSE").write_text("Apache-2.0\n")
     with pytest.MonkeyPatch.context() as patch:
         believe_logs(patch)
-        adopted = console(root, "adopt", str(tree), *DECLARED)
+        adopted = console(root, "adopt", str(tree), *declared)
         assert adopted.code == 0, adopted
         commit(root)
         made = console(root)
@@ -185,9 +185,7 @@ def list_with_tool(tool: str, archive: Path, folder: Path) -> list[str]:
 
 
 def refused(reconcile: Reconcile, *reasons: str) -> None:
-    code, out, err = reconcile("package", "--json")
-    assert code == 1, out + err
-    rows = json.loads(out)["refused"]
+    rows = reconcile.report("package", ends=1)["refused"]
     assert all(row["fix"] for row in rows)
     said = "\n".join(f"{row['where']}: {row['reason']}" for row in rows)
     for reason in reasons:
@@ -210,17 +208,9 @@ def test_rehearsals_and_synthetic_data(recorded: Path, reconcile: Reconcile) -> 
 def test_unknown_input(
     recorded_once: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reconcile: Reconcile
 ) -> None:
-    tree = tmp_path / "sent"
-    shutil.copytree(recorded_once / ".reconcile/tree", tree)
-    full_length(tree)
+    root = _adopt(recorded_once, [], tmp_path)
     believe_logs(monkeypatch)
-    root = tmp_path / "mine"
-    root.mkdir()
-    git(root, "init", "--quiet")
     monkeypatch.chdir(root)
-    assert reconcile("adopt", str(tree))[0] == 0
-    (root / ".gitignore").write_text(".reconcile/\n")
-    commit(root)
     refused(reconcile, "not declared for its imported runs: code, dataset, engine, machine")
     assert reconcile("import", "--cell", CELL, *DECLARED)[0] == 0
     commit(root, "Declare")
@@ -228,9 +218,8 @@ def test_unknown_input(
 
 
 def test_what_is_not_committed(packable: Path, reconcile: Reconcile) -> None:
-    spec = next((packable / "specs").glob("*.yaml"))
-    spec.write_text(spec.read_text() + "# a note\n")
-    refused(reconcile, f"specs/{spec.name}: the spec is not committed")
+    edit(packable, "spec:\n", "# a note\nspec:\n", spec="tester")
+    refused(reconcile, "specs/tester.yaml: the spec is not committed")
     git(packable, "checkout", "--quiet", "--", "specs")
     git(packable, "rm", "--quiet", "--cached", "-r", "state")
     git(packable, "commit", "--quiet", "--message", "Forget the records")
@@ -246,18 +235,15 @@ def test_unreadable_is_not_uncommitted(packable: Path, reconcile: Reconcile, mon
 
 
 def test_a_cell_that_is_not_ready(packable: Path, reconcile: Reconcile) -> None:
-    spec = next((packable / "specs").glob("*.yaml"))
-    spec.write_text(spec.read_text().replace("target_qps: 1000 /s", "target_qps: 1001 /s"))
-    commit(packable, "Raise the target")
+    edit(packable, "target_qps: 1000 /s", "target_qps: 1001 /s", "Raise the target", spec="tester")
     refused(reconcile, f"{CELL}: it is not ready")
 
 
 def test_code_without_a_licence(packable: Path, reconcile: Reconcile) -> None:
-    spec = next((packable / "specs").glob("*.yaml"))
+    spec = packable / "specs/tester.yaml"
     (packable / "mine").mkdir()
     (packable / "mine/run.py").write_text("print()\n")
-    text = spec.read_text()
-    lines = [line for line in text.splitlines(keepends=True) if "source:" not in line]
+    lines = [line for line in spec.read_text().splitlines(keepends=True) if "source:" not in line]
     at = next(i for i, line in enumerate(lines) if "engine: {backend: external}" in line)
     lines.insert(at + 1, "      source: mine\n")
     spec.write_text("".join(lines))
@@ -271,16 +257,11 @@ def test_code_without_a_licence(packable: Path, reconcile: Reconcile) -> None:
 def test_an_embargo(packable: Path, tmp_path: Path, reconcile: Reconcile) -> None:
     git(packable, "remote", "add", "origin", "git@github.com:acme/results.git")
     assert reconcile("package", "-o", str(tmp_path / "open.tar.gz"))[0] == 0
-    spec = next((packable / "specs").glob("*.yaml"))
-    text = spec.read_text()
-    spec.write_text(text.replace("  systems:\n", "  embargo: {until: 2999-01-01}\n\n  systems:\n"))
-    commit(packable, "Keep it secret")
+    embargo = "  embargo: {until: 2999-01-01}\n\n"
+    edit(packable, "  systems:\n", f"{embargo}  systems:\n", "Keep it secret", spec="tester")
     refused(reconcile, "remote origin: git@github.com:acme/results.git is on a public host")
     assert reconcile("package", "--despite-embargo", "-o", str(tmp_path / "told.tar.gz"))[0] == 0
-    spec.write_text(
-        text.replace("  systems:\n", '  embargo: {until: 2999-01-01, allow: "git@github.com:acme/*"}\n\n  systems:\n')
-    )
-    commit(packable, "Allow ours")
+    edit(packable, "{until: 2999-01-01}", '{until: 2999-01-01, allow: "git@github.com:acme/*"}', "Allow ours", "tester")
     assert reconcile("package", "-o", str(tmp_path / "allowed.tar.gz"))[0] == 0
 
 
@@ -398,11 +379,7 @@ def test_what_is_no_archive(tmp_path: Path, reconcile: Reconcile) -> None:
 
 
 def test_accepted_results_are_packed_when_asked_for(packable: Path, tmp_path: Path, reconcile: Reconcile) -> None:
-    spec = next((packable / "specs").glob("*.yaml"))
-    text = spec.read_text()
-    assert "engine: {backend: external}" in text
-    spec.write_text(text.replace("engine: {backend: external}", "engine: {backend: external, batch_size: 16}"))
-    commit(packable, "Say how large batches are")
+    edit(packable, "{backend: external}", "{backend: external, batch_size: 16}", "Say how large batches are", "tester")
     refused(reconcile, f"{CELL}: it is not ready")
     reconcile.succeed("accept", "digits", "--reason", "they always were as large")
     assert reconcile()[0] == 0

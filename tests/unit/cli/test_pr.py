@@ -9,13 +9,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
-from reconciler.record.codec import decode
-from reconciler.record.store import write_record
-from reconciler.storage.files import RepositoryPaths
-
-from .conftest import CELL, Reconcile, commit, console, edit, git
+from .conftest import CELL, Reconcile, commit, console, edit, find_record, git, restate
 
 
 def impact(reconcile: Reconcile, *arguments: str) -> tuple[int, dict]:
@@ -55,11 +50,9 @@ def test_pr_when_only_records_were_added_says_nothing_is_to_do(recorded: Path, r
 
 def test_pr_of_a_comment_makes_nothing_due_whatever_was_due_before(recorded: Path, reconcile: Reconcile) -> None:
     edit(recorded, "          Offline:", "          SingleStream: {}\n          Offline:")
-    edit(recorded, "target_qps: 1000", "target_qps: 2000")
-    commit(recorded, "Declare another cell, and raise a target")
+    edit(recorded, "target_qps: 1000", "target_qps: 2000", "Declare another cell, and raise a target")
     assert reconcile("pr", "--base", "HEAD~1")[0] == 2
-    edit(recorded, "  rehearsal: true", "  rehearsal: true   # for now")
-    commit(recorded, "Comment")
+    edit(recorded, "  rehearsal: true", "  rehearsal: true   # for now", "Comment")
     code, found = impact(reconcile, "--base", "HEAD~1")
     assert code == 0
     assert {cell["cell"].rpartition("/")[2]: cell["effect"] for cell in found["cells"]} == {
@@ -70,10 +63,8 @@ def test_pr_of_a_comment_makes_nothing_due_whatever_was_due_before(recorded: Pat
 
 
 def test_pr_does_not_blame_a_branch_for_what_was_stale_before(recorded: Path, reconcile: Reconcile) -> None:
-    edit(recorded, "target_qps: 1000", "target_qps: 2000")
-    commit(recorded, "Raise a target")
-    edit(recorded, "batch_size: 8", "batch_size: 4")
-    commit(recorded, "Change the batch size")
+    edit(recorded, "target_qps: 1000", "target_qps: 2000", "Raise a target")
+    edit(recorded, "batch_size: 8", "batch_size: 4", "Change the batch size")
     (cell,) = impact(reconcile, "--base", "HEAD~1")[1]["cells"]
     assert {cause["name"]: cause["on_base"] for cause in cell["causes"]} == {
         "engine.batch_size": False,
@@ -84,8 +75,7 @@ def test_pr_does_not_blame_a_branch_for_what_was_stale_before(recorded: Path, re
 
 
 def test_pr_when_the_spec_is_broken_gives_one_error_at_its_line(recorded: Path, reconcile: Reconcile) -> None:
-    edit(recorded, "category: edge", "category: edgy")
-    commit(recorded, "Break it")
+    edit(recorded, "category: edge", "category: edgy", "Break it")
     code, out, _ = reconcile("pr", "--base", "HEAD~1", "--annotate")
     assert code == 1
     annotations = [line for line in out.splitlines() if line.startswith("::error")]
@@ -126,10 +116,8 @@ def test_pr_when_a_name_is_not_text_still_names_the_file(recorded: Path) -> None
 
 
 def test_pr_when_the_base_is_broken_says_why_all_cells_are_added(recorded: Path, reconcile: Reconcile) -> None:
-    edit(recorded, "category: edge", "category: edgy")
-    commit(recorded, "Break it")
-    edit(recorded, "category: edgy", "category: edge")
-    commit(recorded, "Repair it")
+    edit(recorded, "category: edge", "category: edgy", "Break it")
+    edit(recorded, "category: edgy", "category: edge", "Repair it")
     code, found = impact(reconcile, "--base", "HEAD~1")
     assert (code, [cell["effect"] for cell in found["cells"]]) == (0, ["added"])
     assert [r["message"] for r in found["remarks"]] == [
@@ -151,8 +139,7 @@ def test_pr_below_the_top_of_git_annotates_files_as_github_counts_them(
     shutil.copytree(recorded, below, ignore=shutil.ignore_patterns(".git", ".reconcile"))
     git(tmp_path / "mono", "init", "--quiet")
     commit(below, "Start")
-    edit(below, "target_qps: 1000", "target_qps: 1100")
-    commit(below, "Ask for more")
+    edit(below, "target_qps: 1000", "target_qps: 1100", "Ask for more")
     monkeypatch.chdir(below)
     _, out, _ = reconcile("pr", "--base", "HEAD~1", "--annotate")
     (line,) = [line for line in out.splitlines() if line.startswith("::")]
@@ -164,8 +151,7 @@ def test_pr_below_the_top_of_git_annotates_files_as_github_counts_them(
 def parted(root: Path, tmp_path: Path) -> tuple[Path, str]:
     """A shallow clone of a branch whose base has moved on since; gives the base's tip."""
     git(root, "switch", "--quiet", "--create", "more")
-    edit(root, "target_qps: 1000", "target_qps: 1100")
-    commit(root, "Ask for more")
+    edit(root, "target_qps: 1000", "target_qps: 1100", "Ask for more")
     git(root, "switch", "--quiet", "main")
     edit(root, "batch_size: 8", "batch_size: 16")
     tip = commit(root, "Use larger batches")
@@ -215,10 +201,8 @@ EMBARGO = "  rehearsal: true\n  embargo: {until: 2999-01-01, allow: 'git@git.acm
 
 def under_embargo(root: Path, embargo: str = EMBARGO) -> None:
     """A base under an embargo, and a head that makes runs due whose length is known from records."""
-    edit(root, "  rehearsal: true\n", embargo)
-    commit(root, "Keep it secret")
-    edit(root, "batch_size: 8", "batch_size: 16")
-    commit(root, "Use larger batches")
+    edit(root, "  rehearsal: true\n", embargo, "Keep it secret")
+    edit(root, "batch_size: 8", "batch_size: 16", "Use larger batches")
 
 
 def commented(reconcile: Reconcile, root: Path) -> tuple[str, str]:
@@ -258,8 +242,7 @@ def test_pr_when_no_one_says_where_the_comment_goes_withholds(recorded: Path, re
 
 def test_pr_when_it_ends_the_embargo_itself_still_withholds(recorded: Path, reconcile: Reconcile) -> None:
     under_embargo(recorded)
-    edit(recorded, EMBARGO, "  rehearsal: true\n")
-    commit(recorded, "Tell everybody")
+    edit(recorded, EMBARGO, "  rehearsal: true\n", "Tell everybody")
     assert "withheld" in commented(reconcile, recorded)[0]
 
 
@@ -273,46 +256,28 @@ def test_pr_withholds_from_the_page_too(recorded: Path, reconcile: Reconcile, mo
     assert f"https://github.com/acme/results {REFUSED}" in out
 
 
-def with_a_thin_margin(root: Path) -> None:
-    """The recorded run as it were had its latency met its bound only just."""
-    path = next(p for p in (root / "state/records/Run").glob("*.json") if '/performance"' in p.read_text())
-    record = decode(path.read_bytes(), path.name)
-    margin = {"name": "p99 latency", "measured": "14.9", "limit": "15", "unit": "ms", "headroom": "0.7", "met": True}
-    thin = replace(record, values={**record.values, "margins": [margin]})
-    path.unlink()
-    write_record(RepositoryPaths(root), thin)
-
-
 def test_pr_when_under_embargo_withholds_thin_margins(recorded: Path, reconcile: Reconcile) -> None:
-    with_a_thin_margin(recorded)
+    margin = {"name": "p99 latency", "measured": "14.9", "limit": "15", "unit": "ms", "headroom": "0.7", "met": True}
+    restate(recorded, margins=[margin])
     git(recorded, "remote", "add", "origin", "git@github.com:acme/results.git")
-    commit(recorded, "Measure again")
-    edit(recorded, "spec:\n", "# a remark\nspec:\n")
-    commit(recorded, "Explain")
+    edit(recorded, "spec:\n", "# a remark\nspec:\n", "Explain")
     comment, out = commented(reconcile, recorded)
     assert "p99 latency has 0.7 % of headroom (14.9 of 15)" in comment
     assert "::warning::" in out
-    edit(recorded, "  rehearsal: true\n", EMBARGO)
-    commit(recorded, "Keep it secret")
+    edit(recorded, "  rehearsal: true\n", EMBARGO, "Keep it secret")
     comment, out = commented(reconcile, recorded)
     assert "14.9" not in comment
     assert "::warning::" not in out
     assert "p99 latency has 0.7 % of headroom" in out  # said on this terminal alone
 
 
-def forged_metric(root: Path) -> None:
-    """A record under the name that its new bytes ask for, and its log untouched."""
-    for path in (root / "state/records/Run").glob("*.json"):
-        record = decode(path.read_bytes(), path.name)
-        if record.values.get("metric"):
-            path.unlink()
-            better = {**record.values, "metric": {**record.values["metric"], "value": "123456789"}}
-            write_record(RepositoryPaths(root), replace(record, values=better))
+def forge_metric(root: Path) -> None:
+    """In the record alone: its log stays."""
+    restate(root, metric={**find_record(root)[1].values["metric"], "value": "123456789"})
 
 
 def test_pr_names_a_metric_that_its_own_log_denies(recorded: Path, reconcile: Reconcile) -> None:
-    forged_metric(recorded)
-    commit(recorded, "Improve")
+    forge_metric(recorded)
     code, found = impact(reconcile, "--base", "HEAD~1")
     assert code == 1
     denied = f"{CELL}: performance: metric: recorded 123456789 "
@@ -321,8 +286,7 @@ def test_pr_names_a_metric_that_its_own_log_denies(recorded: Path, reconcile: Re
 
 def test_pr_under_an_embargo_names_a_forged_metric_without_its_figures(recorded: Path, reconcile: Reconcile) -> None:
     edit(recorded, "  rehearsal: true", "  rehearsal: true\n  embargo: {until: 2999-01-01}")
-    forged_metric(recorded)
-    commit(recorded, "Improve")
+    forge_metric(recorded)
     code, out, _ = reconcile("pr", "--base", "HEAD~1", "--markdown", "page.md")
     page = (recorded / "page.md").read_text()
     assert (code, "123456789" in out, "123456789" in page) == (1, True, False)

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.conftest import console
 from tests.shared import copy_folder
 
-from .conftest import Reconcile, commit, edit, git
+from .conftest import Reconcile, commit, edit, enter_copy, git, measure
 
 ROW = "          Offline: {target_qps: 1000, min_duration: 0, min_query_count: 512}\n"
 SECOND = "          SingleStream: {min_duration: 0, min_query_count: 64}\n"
@@ -31,24 +30,17 @@ def records(root: Path) -> set[str]:
 @pytest.fixture(scope="module")
 def swapped_once(recorded_once: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Not to be changed."""
-    root = tmp_path_factory.mktemp("swapped") / "repository"
-    copy_folder(recorded_once, root)
-    edit(root, ROW, ROW + SECOND)
-    commit(root, "Enter another scenario")
-    ended = console(root, "--commit")
-    assert ended.code == 0, ended
-    edit(root, ROW, "")
-    commit(root, "Leave the first")
+    root = copy_folder(recorded_once, tmp_path_factory.mktemp("swapped") / "repository")
+    edit(root, ROW, ROW + SECOND, "Enter another scenario")
+    measure(root)
+    edit(root, ROW, "", "Leave the first")
     return root
 
 
 @pytest.fixture
 def swapped(swapped_once: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The recorded cell is not declared any more, another one is; all of it measured, rendered and committed."""
-    root = tmp_path / "repository"
-    copy_folder(swapped_once, root)
-    monkeypatch.chdir(root)
-    return root
+    return enter_copy(swapped_once, tmp_path, monkeypatch)
 
 
 def test_prune_shows_and_removes_nothing_until_it_is_asked(swapped: Path, reconcile: Reconcile) -> None:
@@ -89,8 +81,7 @@ def test_prune_refuses_more_than_its_share_and_names_the_count(swapped: Path, re
 
 def test_prune_refuses_an_empty_and_a_broken_spec(swapped: Path, reconcile: Reconcile) -> None:
     before = records(swapped)
-    edit(swapped, SECOND, "")
-    commit(swapped, "Declare nothing")
+    edit(swapped, SECOND, "", "Declare nothing")
     reconcile.refuse("prune", *ALL, "--yes")
     edit(swapped, "category: edge", "category: edgy")
     assert "edgy" in reconcile.refuse("prune", *ALL, "--yes")

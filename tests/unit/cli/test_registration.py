@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.cli.main import main
 from tests.unit.cli.adopted import adopt_curve
-from tests.unit.cli.conftest import git
+from tests.unit.cli.conftest import Reconcile, git
 
 POINTS = (1, 2, 3, 5, 10, 25, 64, 192)
 DECLARED = [word for name in ("code", "dataset", "engine", "machine") for word in ("--declare", f"{name}=known")]
@@ -27,11 +26,9 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def commands(root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> list[list[str]]:
+def commands(root: Path, monkeypatch: pytest.MonkeyPatch, reconcile: Reconcile) -> list[list[str]]:
     monkeypatch.chdir(root)
-    capsys.readouterr()
-    assert main(["package", "--json"]) == 0
-    return [shlex.split(command) for command in json.loads(capsys.readouterr().out)["registration"]]
+    return [shlex.split(command) for command in reconcile.report("package", ends=0)["registration"]]
 
 
 def find_runs(commands: list[list[str]]) -> list[Path]:
@@ -64,16 +61,18 @@ def test_the_submission_names_every_run_and_what_they_share(root: Path, commands
     assert (Path(given["--shared-docs"]) / "software_disclosure.md").is_file()
 
 
-def test_a_point_that_is_not_packed_any_more_leaves_no_folder(root: Path, commands: list[list[str]]) -> None:
+def test_a_point_that_is_not_packed_any_more_leaves_no_folder(
+    root: Path, commands: list[list[str]], reconcile: Reconcile
+) -> None:
     left = find_runs(commands)[0].parent / "r7/point.yaml"
     left.parent.mkdir()
     left.write_text("concurrency: 7\n")
-    assert main(["package"]) == 0
+    assert reconcile("package")[0] == 0
     assert not left.parent.exists()
 
 
 def test_a_preview_under_embargo_names_both_days(
-    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    root: Path, monkeypatch: pytest.MonkeyPatch, reconcile: Reconcile
 ) -> None:
     monkeypatch.chdir(root)
     (spec,) = (root / "specs").glob("*.yaml")
@@ -82,16 +81,14 @@ def test_a_preview_under_embargo_names_both_days(
     later = later.replace("spec:\n", "spec:\n  embargo: {until: 2999-01-01}\n", 1)
     try:
         spec.write_text(later)
-        assert main([]) == 0
+        assert reconcile()[0] == 0
         git(root, "commit", "--quiet", "--all", "--message", "Preview")
-        capsys.readouterr()
-        assert main(["package", "--despite-embargo"]) == 0
-        said = capsys.readouterr().out
+        said = reconcile.succeed("package", "--despite-embargo")
         assert "--availability preview --target-availability-date 2999-03-01 " in said
         assert "--embargo-date 2999-01-01T00:00:00Z" in said
     finally:
         git(root, "reset", "--quiet", "--hard", "HEAD~1")
-        assert main([]) == 0
+        assert reconcile()[0] == 0
 
 
 def test_mlcommons_own_command_line_reads_each_run(commands: list[list[str]]) -> None:

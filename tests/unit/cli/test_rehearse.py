@@ -15,7 +15,6 @@ from msgspec.structs import replace
 from ruamel.yaml import YAML
 
 from harness.contract import BENCHMARKS, Progress
-from reconciler.cli.main import main
 from reconciler.cli.rehearse import command
 from reconciler.desired.checks import check_reading
 from reconciler.errors import IN_SYNC, ReconcilerError
@@ -35,6 +34,7 @@ from reconciler.rules.rounds import load_ruleset
 from reconciler.spec.files import Source
 from reconciler.spec.loading import read_texts
 from reconciler.spec.proposal import Proposal
+from tests.unit.cli.conftest import Reconcile
 from tests.unit.spec.writing import load_texts
 
 yaml = YAML(typ="safe")
@@ -272,34 +272,32 @@ def chosen(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_what_lacks_packages_is_left_out_and_named(
-    chosen: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    chosen: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reconcile: Reconcile
 ) -> None:
     monkeypatch.setattr(rehearsal, "list_installed", lambda: _CPU)
-    assert main(["rehearse", "--output", str(tmp_path)]) == 1
-    said = capsys.readouterr()
+    code, out, _ = reconcile("rehearse", "--output", str(tmp_path))
+    assert code == 1
     assert {"resnet50", "bert"} <= set(chosen)
     assert {"rgat", "unet3d", "llama3_1_8b"}.isdisjoint(chosen)
     assert all(BENCHMARKS[code].rehearsed for code in chosen)
-    assert "3d-unet (nibabel and scipy)" in said.out
-    assert "pip install 'mlperf-reconciler[" in said.out
+    assert "3d-unet (nibabel and scipy)" in out
+    assert "pip install 'mlperf-reconciler[" in out
 
 
 def test_what_is_named_is_not_left_out(
-    chosen: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    chosen: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reconcile: Reconcile
 ) -> None:
     monkeypatch.setattr(rehearsal, "list_installed", lambda: _CPU)
-    assert main(["rehearse", "resnet50", "--output", str(tmp_path)]) == 1
+    reconcile.refuse("rehearse", "resnet50", "--output", str(tmp_path))
     assert chosen == ["resnet50"]
-    capsys.readouterr()
-    assert main(["rehearse", "resnet50,rgat", "--output", str(tmp_path)]) == 1
-    assert "packages are missing for the rehearsal: rgat (torch)" in capsys.readouterr().err
+    err = reconcile.refuse("rehearse", "resnet50,rgat", "--output", str(tmp_path))
+    assert "packages are missing for the rehearsal: rgat (torch)" in err
     assert chosen == ["resnet50"]  # nothing is generated of either
 
 
 def test_a_machine_with_none_of_them_learns_what_to_install(
-    chosen: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    chosen: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reconcile: Reconcile
 ) -> None:
     monkeypatch.setattr(rehearsal, "list_installed", lambda: {"mlperf-reconciler": "0.1.0"})
-    assert main(["rehearse", "--output", str(tmp_path)]) == 1
+    assert "no benchmark can be rehearsed here" in reconcile.refuse("rehearse", "--output", str(tmp_path))
     assert not chosen
-    assert "no benchmark can be rehearsed here" in capsys.readouterr().err

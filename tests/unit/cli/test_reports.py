@@ -62,8 +62,7 @@ def test_plan_is_saved_applied_once_and_then_stale(recorded: Path, reconcile: Re
     code, out, _ = reconcile("plan", "-o", "p.json")
     assert (code, "reconcile apply p.json" in out) == (2, True)
     check_plan((recorded / "p.json").read_text())
-    out = reconcile.succeed("apply", "p.json", "--json")
-    report = json.loads(out)
+    report = reconcile.report("apply", "p.json", ends=0)
     assert (report["version"], report["in_sync"], report["remaining"]) == (1, True, [])
     assert {outcome["status"] for outcome in report["outcomes"]} == {"Done"}
     assert "fix: plan again" in reconcile.refuse("apply", "p.json")
@@ -91,8 +90,7 @@ def test_selectors(recorded: Path, reconcile: Reconcile) -> None:
 
 
 def test_status(recorded: Path, reconcile: Reconcile) -> None:
-    out = reconcile.succeed("status", "--json")
-    cell = json.loads(out)["cells"][0]
+    cell = reconcile.report("status", ends=0)["cells"][0]
     assert (cell["ready"], cell["validity"], cell["marks"]) == (True, "VALID", ["rehearsal", "synthetic"])
     assert cell["metric"]["unit"] == "samples/s"
 
@@ -101,7 +99,7 @@ def test_why_begins_with_what_was_edited_not_with_what_it_needs(recorded: Path, 
     for folder in ("objects", "scratch"):
         shutil.rmtree(recorded / ".reconcile" / folder, ignore_errors=True)
     edit(recorded, "target_qps: 1000", "target_qps: 2000")
-    report = json.loads(reconcile("why", "offline", "--json")[1])
+    report = reconcile.report("why", "offline")
     assert report["causes"] == [f"Run:{CELL}/performance"]
     assert "Dataset" in report["chain"]
 
@@ -111,7 +109,7 @@ def test_why_names_every_edit_of_one_commit(recorded: Path, reconcile: Reconcile
     edit(recorded, "epochs: 1", "epochs: 2")
     made = commit(recorded, "Edit both")
     _, text, _ = reconcile("why", "offline")
-    report = json.loads(reconcile("why", "offline", "--json")[1])
+    report = reconcile.report("why", "offline")
     assert report["causes"] == ["Model:digits", f"Run:{CELL}/performance"]
     head, _, _ = text.partition("To do:")
     assert "epochs 1 → 2" in head
@@ -124,9 +122,8 @@ def test_a_change_is_of_one_value_not_of_its_line(recorded: Path, reconcile: Rec
     text = (recorded / "specs/one.yaml").read_text()
     (recorded / "specs/one.yaml").write_text(text.replace(f"{name}: ", f"{name}: 1"))
     made = commit(recorded)
-    edit(recorded, "Offline: {", "Offline:  {")
-    commit(recorded, "Move the values of the line")
-    links = {link["address"]: link for link in json.loads(reconcile("why", "digits", "--json")[1])["links"]}
+    edit(recorded, "Offline: {", "Offline:  {", "Move the values of the line")
+    links = {link["address"]: link for link in reconcile.report("why", "digits")["links"]}
     line = links[f"Run:{CELL}/performance"]["line"]
     assert (line["name"], line["changed_by"]["commit"]) == (name, made)
     first = git(recorded, "rev-list", "--max-parents=0", "HEAD")
@@ -134,7 +131,7 @@ def test_a_change_is_of_one_value_not_of_its_line(recorded: Path, reconcile: Rec
 
 
 def test_show(recorded: Path, reconcile: Reconcile) -> None:
-    report = json.loads(reconcile.succeed("show", CELL, "--json"))
+    report = reconcile.report("show", CELL, ends=0)
     places = [report["settings"][name]["origin"] for name in ("engine.batch_size", "submitter", "system.name")]
     assert places == ["specs/one.yaml:19", "specs/one.yaml:7", "specs/one.yaml:10"]
     paths = [file["path"] for resource in report["resources"] for file in resource["files"] if file["present"]]
@@ -147,7 +144,7 @@ def test_show(recorded: Path, reconcile: Reconcile) -> None:
 
 def test_show_lists_no_key_of_what_a_resource_is_made_from(recorded: Path, reconcile: Reconcile) -> None:
     edit(recorded, "min_query_count: 512", "min_query_count: 512, compliance: {TEST01: {}, TEST04: {}}")
-    report = json.loads(reconcile("show", CELL, "--json")[1])
+    report = reconcile.report("show", CELL)
     assert {r["address"].partition(":")[0] for r in report["resources"]} >= {"ComplianceTest", "Verdict"}
     keys = {resource["key"] for resource in report["resources"]}
     listed = report["settings"]
@@ -204,17 +201,15 @@ def test_a_broken_spec_exits_1_with_every_line(declared: Path, reconcile: Reconc
         assert "specs/one.yaml:12:15:" in err
         assert "specs/one.yaml:24:" in err
         assert "problems in the spec" in err
-    code, out, _ = reconcile("validate", "--json")
-    report = json.loads(out)
-    assert (code, report["valid"], {p["line"] for p in report["problems"]}) == (1, False, {12, 24})
+    report = reconcile.report("validate", ends=1)
+    assert (report["valid"], {p["line"] for p in report["problems"]}) == (False, {12, 24})
 
 
 @pytest.mark.parametrize("command", ["validate", "plan", "why x", "apply", ""])
 def test_a_broken_spec_is_a_document_too(command: str, declared: Path, reconcile: Reconcile) -> None:
     edit(declared, "status: available", "status: avialable")
-    code, out, err = reconcile(*command.split(), "--json")
-    report = json.loads(out)
-    assert (code, err, report["report"], report["valid"]) == (1, "", (command or "pass").split()[0], False)
+    report = reconcile.report(*command.split(), ends=1)
+    assert (report["report"], report["valid"]) == ((command or "pass").split()[0], False)
     (problem,) = report["problems"]
     assert (problem["file"], problem["line"], bool(problem["fix"])) == ("specs/one.yaml", 12, True)
 
@@ -260,7 +255,7 @@ def test_why_names_commit_author_and_line_at_each_step_of_the_chain(recorded: Pa
     asked = git(recorded, "rev-parse", "HEAD")
     assert reconcile("--commit")[0] == 0
     made = git(recorded, "rev-parse", "HEAD")
-    links = {link["address"]: link for link in json.loads(reconcile("why", "digits", "--json")[1])["links"]}
+    links = {link["address"]: link for link in reconcile.report("why", "digits")["links"]}
     kinds = [address.partition(":")[0] for address in links]
     assert kinds == ["Submission", "Result", "Score", "Run", "Run", "Model", "Dataset"]
     assert links["Submission:one"]["made_from"] == [f"Result:{CELL}"]
@@ -280,7 +275,7 @@ def test_why_names_commit_author_and_line_at_each_step_of_the_chain(recorded: Pa
 
 def test_why_of_what_is_not_committed_says_so(recorded: Path, reconcile: Reconcile) -> None:
     edit(recorded, "target_qps: 1000", "target_qps: 1100")
-    links = json.loads(reconcile("why", "digits", "--json")[1])["links"]
+    links = reconcile.report("why", "digits")["links"]
     run = next(link for link in links if link["address"].endswith("/performance"))
     assert run["due"] == "InputChanged"
     assert run["line"]["name"] == "target_qps"

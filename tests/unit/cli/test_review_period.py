@@ -117,8 +117,7 @@ AMEND = (
 def correct(root: Path, reconcile: Reconcile) -> str:
     """The result again with another batch size; gives the commit that was submitted."""
     submitted = git(root, "rev-parse", "HEAD")
-    edit(root, "batch_size: 8", "batch_size: 16")
-    git(root, "commit", "--quiet", "--all", "--message", "Declare the batch")
+    edit(root, "batch_size: 8", "batch_size: 16", "Declare the batch")
     assert reconcile("--commit")[0] == 0
     return submitted
 
@@ -141,7 +140,7 @@ def test_an_amendment_says_what_differs_and_for_which_objection(recorded: Path, 
 
 def test_another_description_of_the_system_needs_an_amendment(recorded: Path, reconcile: Reconcile) -> None:
     def find_unexplained() -> list[str]:
-        report = json.loads(reconcile("package", "--json", "--amends", submitted)[1])
+        report = reconcile.report("package", "--amends", submitted)
         return [item["where"] for item in report["refused"] if "without an amendment" in item["reason"]]
 
     submitted = git(recorded, "rev-parse", "HEAD")
@@ -176,7 +175,7 @@ def test_a_corrected_submission_is_packed_only_with_its_amendments(recorded: Pat
     """It is a rehearsal, which is refused for other reasons as well."""
 
     def refused(*more: str) -> list[str]:
-        report = json.loads(reconcile("package", "--json", *more)[1])
+        report = reconcile.report("package", *more)
         return [item["reason"] for item in report["refused"] if "amend" in item["reason"]]
 
     submitted = correct(recorded, reconcile)
@@ -237,7 +236,7 @@ def test_embargo_says_where_results_may_go(recorded: Path, remote: Path, reconci
     assert f"origin {remote}: refused" in out
     assert reconcile("embargo", "https://git.acme.com/results.git")[0] == 0
     assert reconcile("embargo", "s3://bucket")[0] == 1
-    assert [row["allowed"] for row in json.loads(reconcile("embargo", "--json")[1])["remotes"]] == [False]
+    assert [row["allowed"] for row in reconcile.report("embargo")["remotes"]] == [False]
 
 
 def test_embargo_reads_the_address_that_pre_commit_gives(

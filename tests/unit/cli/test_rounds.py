@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from reconciler.cli.rounds import benchmarks_command as command
-from reconciler.errors import ReconcilerError
 from reconciler.rules.benchmark_facts import find_benchmark_facts
 from reconciler.storage.documents import parse_yaml_mapping
 from tests.unit.cli.conftest import Reconcile
@@ -23,7 +19,7 @@ def test_rounds_lists_them_oldest_first(reconcile: Reconcile) -> None:
         *("v0.7", "v1.0", "v1.1", "v2.0", "v2.1", "v3.0", "v3.1", "v4.0"),
         *("v4.1", "v5.0", "v5.1", "v6.0", "v6.1"),
     ]
-    report = json.loads(reconcile("rounds", "--json")[1])
+    report = reconcile.report("rounds")
     assert report["report"] == "rounds"
     assert report["rounds"][-1]["benchmarks"][0] == "resnet"
 
@@ -49,11 +45,11 @@ def test_show_a_benchmark_by_its_name_or_an_alias(reconcile: Reconcile, name: st
 
 
 def test_show_as_json(reconcile: Reconcile) -> None:
-    report = json.loads(reconcile("rounds", "show", "v6.1", "dlrm-v3", "--json")[1])
+    report = reconcile.report("rounds", "show", "v6.1", "dlrm-v3")
     value = report["benchmarks"]["dlrm-v3"]["values"]["Server"]["most_target_latency"]
     assert value["value"] == 80_000_000
     assert value["sources"] == ["policy", "mlperf.conf"]
-    whole = json.loads(reconcile("rounds", "show", "v6.1", "--json")[1])
+    whole = reconcile.report("rounds", "show", "v6.1")
     assert len(whole["benchmarks"]) == 21
     ignored = whole["benchmarks"]["rgat"]["values"]["all"]["accuracy.acc.least"]["ignored"]
     assert [item["value"] for item in ignored] == [0.721314]
@@ -100,7 +96,7 @@ def test_conflicts_of_the_newest_round_by_default(reconcile: Reconcile) -> None:
     place = lines.index("gpt-oss-120b / Interactive / most_tpot_latency")
     assert lines[place + 1].split() == ["counts", "15", "ms", "checker,", "mlperf.conf", "the", "strictest"]
     assert lines[place + 2].split() == ["20", "ms", "policy", "less", "strict"]
-    report = json.loads(reconcile("rounds", "conflicts", "v5.1", "--json")[1])
+    report = reconcile.report("rounds", "conflicts", "v5.1")
     assert report["round"] == "v5.1"
     assert all(statement["because"] for found in report["conflicts"] for statement in found["statements"])
 
@@ -112,39 +108,37 @@ def test_diff_as_a_table_and_as_json(reconcile: Reconcile) -> None:
     assert {"+ e2e-rag-qna", "- retinanet"} <= set(lines)
     assert "most_target_latency             nothing → 1.5 s" in lines
     assert "nothing changed" in reconcile("rounds", "diff", "v6.0", "v6.0")[1]
-    report = json.loads(reconcile("rounds", "diff", "v6.0", "v6.1", "--json")[1])
+    report = reconcile.report("rounds", "diff", "v6.0", "v6.1")
     assert (report["before"], report["after"]) == ("v6.0", "v6.1")
     (seed,) = (change for change in report["changes"] if change["name"] == "qsl_rng_seed")
     assert (seed["benchmark"], seed["scenario"]) == (None, None)
 
 
-def test_the_list_names_each_with_its_rounds() -> None:
-    reported = CliRunner().invoke(command, [], standalone_mode=False)
-    (row,) = [line for line in reported.output.splitlines() if line.startswith("resnet ")]
+def test_the_list_names_each_with_its_rounds(reconcile: Reconcile) -> None:
+    (row,) = [line for line in reconcile.succeed("benchmarks").splitlines() if line.startswith("resnet ")]
     assert "v0.7 to v6.1" in row
-    document = json.loads(CliRunner().invoke(command, ["--json"], standalone_mode=False).output)
+    document = reconcile.report("benchmarks")
     assert document["benchmarks"][0]["rounds"]["v4.1"]["datacenter"] == ["Server", "Offline"]
 
 
-def test_the_list_has_only_rounds_in_which_a_name_means_the_benchmark() -> None:
-    lines = CliRunner().invoke(command, [], standalone_mode=False).output.splitlines()
+def test_the_list_has_only_rounds_in_which_a_name_means_the_benchmark(reconcile: Reconcile) -> None:
+    lines = reconcile.succeed("benchmarks").splitlines()
     found = {line.partition("  ")[0]: line.partition("  ")[2].strip() for line in lines}
     assert found["3d-unet-99, 3d-unet-99.9"].startswith("v2.0 to v6.1 ")
     assert found["3d-unet-brats, 3d-unet-brats-99, 3d-unet-brats-99.9"].startswith("v0.7 to v1.1 ")
     (llama,) = [name for name in found if "llama2-70b-99.9" in name]
     assert llama.split(", ")[:2] == ["llama2-70b-99.9", "llama2-70b-99 (v4.0 to v6.0)"]
-    page = CliRunner().invoke(command, ["show", "3d-unet-brats", "--json"], standalone_mode=False).output
-    assert list(json.loads(page)["rounds"])[-1] == "v1.1"
+    assert list(reconcile.report("benchmarks", "show", "3d-unet-brats")["rounds"])[-1] == "v1.1"
 
 
-def test_a_page_says_what_must_be_on_disk_and_where_to_get_it() -> None:
-    reported = CliRunner().invoke(command, ["show", "resnet"], standalone_mode=False).output
+def test_a_page_says_what_must_be_on_disk_and_where_to_get_it(reconcile: Reconcile) -> None:
+    reported = reconcile.succeed("benchmarks", "show", "resnet")
     for part in ("val_map.txt", "image-net.org", "resnet50_v1.onnx", "input_tensor:0 float32 [3, 224, 224]"):
         assert part in reported
 
 
-def test_the_line_of_a_page_is_all_that_a_spec_must_say_of_a_benchmark(tmp_path: Path) -> None:
-    reported = CliRunner().invoke(command, ["show", "bert"], standalone_mode=False).output
+def test_the_line_of_a_page_is_all_that_a_spec_must_say_of_a_benchmark(tmp_path: Path, reconcile: Reconcile) -> None:
+    reported = reconcile.succeed("benchmarks", "show", "bert")
     (line,) = [line.strip().removeprefix("in a spec").strip() for line in reported.splitlines() if "in a spec" in line]
     written = line.replace("backend: …", "backend: onnxruntime").replace("…", "/data")
     spec = (
@@ -156,29 +150,30 @@ def test_the_line_of_a_page_is_all_that_a_spec_must_say_of_a_benchmark(tmp_path:
     assert cell.settings["benchmark.official"].value == "bert-99"
 
 
-def test_a_page_names_the_settings_that_a_spec_may_write() -> None:
-    reported = CliRunner().invoke(command, ["show", "bert"], standalone_mode=False).output
-    assert "settings     dtype (int64, int32), count, unpublished" in reported
+def test_a_page_names_the_settings_that_a_spec_may_write(reconcile: Reconcile) -> None:
+    assert "settings     dtype (int64, int32), count, unpublished" in reconcile.succeed("benchmarks", "show", "bert")
 
 
-def test_a_digest_of_an_archive_is_distinguished_from_that_of_a_file() -> None:
+def test_a_digest_of_an_archive_is_distinguished_from_that_of_a_file(reconcile: Reconcile) -> None:
     """No one could find it by hashing what came out of it."""
-    reported = CliRunner().invoke(command, ["show", "resnet50"], standalone_mode=False).output
+    reported = reconcile.succeed("benchmarks", "show", "resnet50")
     assert "md5 f963098ea0e785a968ca1eb634003a90 of caffe_ilsvrc12.tar.gz" in reported
     assert "md5 f6a4da60cd5f084d97efc2c1ddb10beb\n" in reported
 
 
-def test_both_say_what_is_missing_on_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_say_what_is_missing_on_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reconcile: Reconcile
+) -> None:
     monkeypatch.setenv("MLPERF_SCRATCH_PATH", str(tmp_path))
     (tmp_path / "data/imagenet").mkdir(parents=True)
     (tmp_path / "data/imagenet/val_map.txt").write_text("a 1")
     (tmp_path / "data/imagenet/ILSVRC2012_val_00000001.JPEG").write_text("image")
-    reported = CliRunner().invoke(command, [], standalone_mode=False).output
+    reported = reconcile.succeed("benchmarks")
     assert "2 of 3" in next(line for line in reported.splitlines() if line.startswith("resnet "))
-    page = CliRunner().invoke(command, ["show", "resnet50"], standalone_mode=False).output
+    page = reconcile.succeed("benchmarks", "show", "resnet50")
     assert "1 of 50,000 files exist" in page
     assert "reconcile fetch resnet50" in page
-    document = json.loads(CliRunner().invoke(command, ["show", "resnet50", "--json"], standalone_mode=False).output)
+    document = reconcile.report("benchmarks", "show", "resnet50")
     assert {Path(item["path"]).name: item["presence"] for item in document["files"]} == {
         "resnet50_v1.onnx": "missing",
         "val_map.txt": "here, unproved",
@@ -187,8 +182,8 @@ def test_both_say_what_is_missing_on_this_machine(tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.parametrize("name", ["wan-2.2-t2v-a14b", "stable-diffusion-xl", "deepseek-r1", "mixtral-8x7b"])
-def test_the_command_of_a_page_can_be_pasted_into_a_spec(name: str) -> None:
-    reported = CliRunner().invoke(command, ["show", name], standalone_mode=False).output
+def test_the_command_of_a_page_can_be_pasted_into_a_spec(name: str, reconcile: Reconcile) -> None:
+    reported = reconcile.succeed("benchmarks", "show", name)
     (line,) = [line for line in reported.splitlines() if line.lstrip().startswith("in a spec  harness:")]
     written = parse_yaml_mapping(line.partition("in a spec")[2].encode()).values
     facts = find_benchmark_facts(name)
@@ -206,13 +201,11 @@ def test_the_command_of_a_page_can_be_pasted_into_a_spec(name: str) -> None:
         ("e2e-rag", "with a harness command, scored by the official script"),
     ],
 )
-def test_a_name_of_results_is_found_as_well(name: str, works: str) -> None:
-    reported = CliRunner().invoke(command, ["show", name], standalone_mode=False).output
+def test_a_name_of_results_is_found_as_well(name: str, works: str, reconcile: Reconcile) -> None:
+    reported = reconcile.succeed("benchmarks", "show", name)
     assert works in next(line for line in reported.splitlines() if "what works here" in line)
     assert not name.endswith("-interactive") or "Interactive" in reported.partition("\nrounds\n")[2]
 
 
-def test_an_unknown_name_gets_the_nearest() -> None:
-    reported = CliRunner().invoke(command, ["show", "resnet51"], standalone_mode=False)
-    assert isinstance(reported.exception, ReconcilerError)
-    assert "did you mean resnet50?" in reported.exception.fix
+def test_an_unknown_name_gets_the_nearest(reconcile: Reconcile) -> None:
+    assert "did you mean resnet50?" in reconcile.refuse("benchmarks", "show", "resnet51")

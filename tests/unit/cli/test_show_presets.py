@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from .conftest import Reconcile, edit
@@ -17,6 +16,6 @@ def test_show_names_the_preset_and_its_source(recorded: Path, reconcile: Reconci
     lines = {line.split()[0]: line for line in out.splitlines() if line.strip()}
     assert lines["run.options.sequences"].split()[1:] == ["630", "preset", "h200/vllm"]
     assert "open/Krai/measurements" in lines["preset.h200/vllm"]
-    settings = json.loads(reconcile("show", CELL, "--json")[1])["settings"]
+    settings = reconcile.report("show", CELL)["settings"]
     found = settings["engine.backend"]
     assert (found["value"], found["origin"]) == ("vllm", "preset h200/vllm")

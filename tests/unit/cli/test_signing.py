@@ -41,6 +41,12 @@ def allow(root: Path, name: str, key: Path, options: str = "") -> None:
     commit(root, f"Allow {name}")
 
 
+def want_signed(root: Path, key: Path, options: str = "") -> None:
+    edit(root, "  rehearsal: true\n", "  rehearsal: true\n  signing: {sign: true, signers: signers}\n")
+    allow(root, "ann@lab", key, options)
+    use(root, key)
+
+
 @pytest.fixture
 def key(tmp_path: Path) -> Path:
     return keygen(tmp_path / "keys", "ann")
@@ -49,10 +55,13 @@ def key(tmp_path: Path) -> Path:
 @pytest.fixture
 def signing(recorded: Path, key: Path) -> Path:
     """A repository that wants records signed, with a key that can; its records are older and unsigned."""
-    edit(recorded, "  rehearsal: true\n", "  rehearsal: true\n  signing: {sign: true, signers: signers}\n")
-    allow(recorded, "ann@lab", key)
-    use(recorded, key)
+    want_signed(recorded, key)
     return recorded
+
+
+def sign(root: Path, reconcile: Reconcile) -> None:
+    reconcile.succeed("sign")
+    commit(root, "Sign")
 
 
 def signatures(reconcile: Reconcile, *arguments: str) -> tuple[int, dict[str, tuple[str, str]]]:
@@ -62,8 +71,7 @@ def signatures(reconcile: Reconcile, *arguments: str) -> tuple[int, dict[str, tu
 
 
 def test_a_pass_signs_what_it_records_and_an_audit_names_the_signer(signing: Path, reconcile: Reconcile) -> None:
-    edit(signing, "target_qps: 1000", "target_qps: 1100")
-    commit(signing, "Ask for more")
+    edit(signing, "target_qps: 1000", "target_qps: 1100", "Ask for more")
     assert reconcile("--commit")[0] == 0
     files = list((signing / "state/records").rglob("*.sig"))
     assert len(files) == 1  # of the performance run alone: nothing else was made
@@ -85,9 +93,7 @@ def test_sign_signs_what_has_none_and_a_clone_proves_it(
     commit(signing, "Sign")
     git(tmp_path, "clone", "--quiet", str(signing), "clone")
     monkeypatch.chdir(tmp_path / "clone")
-    code, found = signatures(reconcile)
-    assert code == 0
-    assert found == dict.fromkeys(SIGNED, ("proven", "by ann@lab"))
+    assert signatures(reconcile) == (0, dict.fromkeys(SIGNED, ("proven", "by ann@lab")))
 
 
 def test_a_signature_of_other_bytes_is_invalid(signing: Path, reconcile: Reconcile) -> None:
@@ -106,8 +112,7 @@ def test_a_signature_of_other_bytes_is_invalid(signing: Path, reconcile: Reconci
 def test_a_key_that_no_one_allowed_is_named(signing: Path, tmp_path: Path, reconcile: Reconcile) -> None:
     stranger = keygen(tmp_path / "keys", "eve")
     use(signing, stranger)
-    reconcile("sign")
-    commit(signing, "Sign")
+    sign(signing, reconcile)
     code, found = signatures(reconcile)
     assert code == 2
     fingerprint = subprocess.run(
@@ -134,11 +139,8 @@ def test_a_key_that_no_one_allowed_is_named(signing: Path, tmp_path: Path, recon
 def test_a_key_that_is_allowed_for_something_else_is_none(
     recorded: Path, key: Path, reconcile: Reconcile, options: str, why: str
 ) -> None:
-    edit(recorded, "  rehearsal: true\n", "  rehearsal: true\n  signing: {sign: true, signers: signers}\n")
-    allow(recorded, "ann@lab", key, options)
-    use(recorded, key)
-    reconcile("sign")
-    commit(recorded, "Sign")
+    want_signed(recorded, key, options)
+    sign(recorded, reconcile)
     code, found = signatures(reconcile)
     assert code == 2
     whys = {detail.partition("unknown signer ")[2].partition(": ")[2] for _, detail in found.values()}
@@ -148,8 +150,7 @@ def test_a_key_that_is_allowed_for_something_else_is_none(
 def test_signatures_without_any_allowed_signers_are_attested(recorded: Path, key: Path, reconcile: Reconcile) -> None:
     assert signatures(reconcile) == (0, {})
     use(recorded, key)
-    reconcile("sign")
-    commit(recorded, "Sign")
+    sign(recorded, reconcile)
     code, found = signatures(reconcile)
     assert code == 0
     assert {proof for proof, _ in found.values()} == {"attested"}
@@ -160,8 +161,7 @@ def test_signatures_without_any_allowed_signers_are_attested(recorded: Path, key
 
 
 def test_a_key_that_git_knows_as_revoked_proves_nothing(signing: Path, key: Path, reconcile: Reconcile) -> None:
-    reconcile("sign")
-    commit(signing, "Sign")
+    sign(signing, reconcile)
     assert signatures(reconcile)[1]["Score: signature"] == ("proven", "by ann@lab")
     git(signing, "config", "gpg.ssh.revocationFile", "revoked")
     assert "revoked does not exist" in reconcile.refuse("audit")
@@ -178,8 +178,7 @@ def test_a_key_is_checked_against_the_time_of_the_record_whatever_the_zone_here(
     begins = (datetime.fromisoformat(started) - timedelta(hours=1)).strftime("%Y%m%d%H%M%SZ")
     (signing / "signers").unlink()
     allow(signing, "ann@lab", key, f'valid-after="{begins}"')
-    reconcile("sign")
-    commit(signing, "Sign")
+    sign(signing, reconcile)
     monkeypatch.setenv("TZ", "Pacific/Kiritimati")
     time.tzset()
     try:
@@ -212,11 +211,11 @@ def test_a_key_that_cannot_sign_is_named_before_anything_runs(
         git(recorded, "config", name, value)
     assert reconcile()[0] == 0  # nothing is due, so that nothing is to be signed
     edit(recorded, "target_qps: 1000", "target_qps: 1100")
-    before = len(list((recorded / "state/records").rglob("*.json")))
+    before = sorted((recorded / "state/records").rglob("*.json"))
     error = reconcile.refuse()
     assert any(part in error for part in said.split("|"))
     assert "git config" in error
-    assert len(list((recorded / "state/records").rglob("*.json"))) == before
+    assert sorted((recorded / "state/records").rglob("*.json")) == before
 
 
 def test_two_labs_that_sign_the_same_and_other_records_merge_without_conflict(
@@ -283,11 +282,8 @@ def test_records_are_signed_with_openpgp_where_git_is_configured_so(
     made = ["gpg", "--batch", "--passphrase", "", "--quick-generate-key", "Ann <ann@lab>", "ed25519", "sign"]
     subprocess.run(made, check=True, capture_output=True)
     git(recorded, "config", "user.signingkey", "ann@lab")
-    assert reconcile("sign")[0] == 0
-    commit(recorded, "Sign")
-    code, found = signatures(reconcile)
-    assert code == 0
-    assert found == dict.fromkeys(SIGNED, ("proven", "by Ann <ann@lab>"))
+    sign(recorded, reconcile)
+    assert signatures(reconcile) == (0, dict.fromkeys(SIGNED, ("proven", "by Ann <ann@lab>")))
     trust = subprocess.run(["gpg", "--export-ownertrust"], capture_output=True, check=True, text=True).stdout
     unknown = re.sub(r":6:", ":2:", trust)
     subprocess.run(["gpg", "--import-ownertrust"], input=unknown, capture_output=True, check=True, text=True)
@@ -302,16 +298,16 @@ def test_records_are_signed_with_openpgp_where_git_is_configured_so(
 
 def test_rerun_signs_nothing(signing: Path, reconcile: Reconcile) -> None:
     git(signing, "config", "--unset", "user.signingkey")
-    _, out, _ = reconcile("audit", "--json", "--rerun", CELL)
-    claim = next(c for c in json.loads(out)["claims"] if c["what"] == "performance: repeated")
+    claim = next(
+        c for c in reconcile.report("audit", "--rerun", CELL)["claims"] if c["what"] == "performance: repeated"
+    )
     assert "not repeated" not in claim["detail"]
 
 
 def test_prune_takes_the_signatures_of_what_it_removes(signing: Path, reconcile: Reconcile) -> None:
     reconcile("sign")
     edit(signing, "Offline: {", "SingleStream: {")
-    edit(signing, "target_qps: 1000, ", "")
-    commit(signing, "Measure something else")
+    edit(signing, "target_qps: 1000, ", "", "Measure something else")
     reconcile.succeed("prune", "--yes", "--measured", "--max-share", "1")
     left = {path.name.partition(".")[0] for path in (signing / "state/records").rglob("*.json")}
     assert {path.name.partition(".")[0] for path in (signing / "state/records").rglob("*.sig")} == left
@@ -320,7 +316,5 @@ def test_prune_takes_the_signatures_of_what_it_removes(signing: Path, reconcile:
 
 def test_signatures_make_a_pull_request_neither_stale_nor_suspicious(signing: Path, reconcile: Reconcile) -> None:
     git(signing, "checkout", "--quiet", "-b", "signed")
-    reconcile("sign")
-    commit(signing, "Sign")
-    out = reconcile.succeed("pr", "--base", "main", "--json")
-    assert json.loads(out)["remarks"] == []
+    sign(signing, reconcile)
+    assert reconcile.report("pr", "--base", "main")["remarks"] == []

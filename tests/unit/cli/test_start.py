@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import json
 import os
 import re
 import subprocess
@@ -47,9 +46,8 @@ def test_init_writes_required_cells_with_sources_of_values(begun: tuple[Path, st
     text = (root / "specs/acme.yaml").read_text()
     assert "hardware:" in text
     assert "accelerator: NVIDIA H200" in text
-    code, report, _ = reconcile("validate", "--json")
-    found = json.loads(report)
-    assert (code, found["valid"], found["missing_cells"], found["cells"]) == (2, True, [], 4)
+    found = reconcile.report("validate", ends=2)
+    assert (found["valid"], found["missing_cells"], found["cells"]) == (True, [], 4)
     for line in text.splitlines():
         if "to begin with:" in line:
             value = line.partition("target_qps: ")[2].partition("}")[0]
@@ -412,8 +410,7 @@ def test_init_writes_only_backends_that_can_compute_the_benchmark(
     words = ("--round", "v5.1", "--benchmark", names, "--system", system)
     assert reconcile("init", str(root), *words)[0] == 0
     monkeypatch.chdir(root)
-    code, report, err = reconcile("validate", "--json")
-    assert (code, json.loads(report)["valid"]) == (2, True), err
+    assert reconcile.report("validate", ends=2)["valid"]
 
 
 @pytest.mark.parametrize(
@@ -472,10 +469,10 @@ def test_explain_follows_names_of_the_users_own_or_none(reconcile: Reconcile) ->
 
 
 def test_explain_as_json(reconcile: Reconcile) -> None:
-    found = json.loads(reconcile("explain", "publish", "--json")[1])
+    found = reconcile.report("explain", "publish")
     assert (found["path"], found["type"], found["fields"]) == ("spec.defaults.publish", "choice", {})
     assert {"latest", "median", "best"} <= set(found["choices"])
-    named = json.loads(reconcile("explain", "metadata", "--json")[1])["fields"]["name"]
+    named = reconcile.report("explain", "metadata")["fields"]["name"]
     assert (named["type"], named["required"]) == ("text or number", True)
 
 
@@ -484,9 +481,8 @@ def test_fmt_changes_no_value_and_keeps_comments(declared: Path, reconcile: Reco
     plain = path.read_text()
     path.write_bytes(plain.replace("\n", "  \r\n", 3).replace("spec:", "\n\n\n#of all\nspec:", 1).encode())
     assert reconcile("fmt", "--check")[0] == 2
-    code, report, _ = reconcile("fmt", "--check", "--json")
-    found = json.loads(report)
-    assert (code, found["changed"], found["written"]) == (2, ["specs/one.yaml"], False)
+    found = reconcile.report("fmt", "--check", ends=2)
+    assert (found["changed"], found["written"]) == (["specs/one.yaml"], False)
     assert reconcile("fmt")[0] == 0
     assert path.read_text() == plain.replace("spec:", "\n# of all\nspec:", 1)
     assert reconcile("fmt", "--check")[:2] == (0, "Nothing to change.\n")
@@ -497,10 +493,8 @@ def test_fmt_changes_no_value_and_keeps_comments(declared: Path, reconcile: Reco
 
 def test_doctor_names_what_is_missing(begun: tuple[Path, str], reconcile: Reconcile) -> None:
     root, _ = begun
-    code, out, _ = reconcile("doctor", "--json")
-    checks = json.loads(out)["checks"]
+    checks = reconcile.report("doctor", ends=2)["checks"]
     missing = [check["text"] for check in checks if check["missing"]]
-    assert code == 2
     assert "nothing is committed yet" in missing
     assert any("8 x NVIDIA H200; this machine has" in text for text in missing)
     assert any("description of h200x8 has no" in text for text in missing)
@@ -512,7 +506,7 @@ def test_doctor_names_what_is_missing(begun: tuple[Path, str], reconcile: Reconc
         f"{sum('# <- fill in' in line for line in lines if not line.startswith('#'))} lines"
     )
     assert all(check["fix"] for check in checks if check["missing"])
-    gaps = json.loads(reconcile("validate", "--json")[1])["gaps"]
+    gaps = reconcile.report("validate")["gaps"]
     described = {number for number, line in enumerate(lines, 1) if line.endswith(": not declared   # <- fill in")}
     assert described
     assert described <= {gap["line"] for gap in gaps}, "validate counts each blank of the description, as init does"
@@ -567,7 +561,7 @@ def test_runs_that_would_be_refused_for_their_seeds_are_not_made(
     what = "the installed LoadGen does not have the seeds of round v6.1: its runs would be rejected"
 
     def list_blocked() -> list[tuple[str, str]]:
-        steps = json.loads(reconcile("plan", "--json", "--only", "Run")[1])["steps"]
+        steps = reconcile.report("plan", "--only", "Run")["steps"]
         return [
             (step["blocked"], step["fix"].partition(";")[0]) for step in steps if step["address"].startswith("Run:")
         ]

@@ -58,9 +58,8 @@ def test_a_clone_that_pulled_is_in_sync_with_its_engines(
     assert re.search("Engine .*missing", reconcile("plan")[1])
     assert reconcile("pull", "--dry-run")[0] == 2
     assert not (clone / ".reconcile/objects").exists()
-    code, out, _ = reconcile("pull", "--json")
-    report = json.loads(out)
-    assert (code, report["counts"]) == (0, {"moved": count, "present": 0, "absent": 0, "wrong": 0})
+    report = reconcile.report("pull", ends=0)
+    assert report["counts"] == {"moved": count, "present": 0, "absent": 0, "wrong": 0}
     assert {item["sha256"] for item in report["objects"]} == named(stored)
     assert reconcile("plan")[1] == "In sync: 8 resources, nothing to do.\n"
     for path in (clone / ".reconcile/objects").glob("*/*"):
@@ -70,8 +69,8 @@ def test_a_clone_that_pulled_is_in_sync_with_its_engines(
 def test_selectors_choose(stored: Path, clone: Path, reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch) -> None:
     assert reconcile("push", "--parallel", "1")[0] == 0
     monkeypatch.chdir(clone)
-    out = reconcile.succeed("pull", "--json", "kind=Run", "mode=accuracy")
-    assert {item["address"] for item in json.loads(out)["objects"]} == {f"Run:{CELL}/accuracy"}
+    found = reconcile.report("pull", "kind=Run", "mode=accuracy", ends=0)
+    assert {item["address"] for item in found["objects"]} == {f"Run:{CELL}/accuracy"}
     assert reconcile("pull", "engine=x")[0] == 1
 
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import csv
-import json
 import shutil
 from pathlib import Path
 
 import pytest
 
-from reconciler.cli.main import main
 from reconciler.history.packaging import load_packed_submission
 from reconciler.reconcile.planning import Options, compute_plan
 from reconciler.storage.files import RepositoryPaths
@@ -33,32 +31,29 @@ def contradict(tree: Path) -> None:
     conf.write_text("*.Server.target_qps = 46\n<script>.x.y = 1\n")
 
 
-def test_a_clean_tree_is_in_sync(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["check", str(tree)]) == 0
-    assert main(["verify-tree", str(tree)]) == 0
-    assert "nothing found" in capsys.readouterr().out
+def test_a_clean_tree_is_in_sync(tree: Path, reconcile: Reconcile) -> None:
+    assert "nothing found" in reconcile.succeed("check", str(tree))
+    reconcile.succeed("verify-tree", str(tree))
 
 
-def test_a_finding_is_not_in_sync(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_finding_is_not_in_sync(tree: Path, reconcile: Reconcile) -> None:
     min(tree.rglob("README.md")).write_text("")
     next(path for path in tree.rglob("accuracy.txt") if "Server" in path.parts).unlink()
-    assert main(["check", str(tree), "--json"]) == 2
-    document = json.loads(capsys.readouterr().out)
+    document = reconcile.report("check", str(tree), ends=2)
     assert document["report"] == "check"
     assert not document["clean"]
     assert ("files.missing", CELL) in {(finding["rule"], finding["cell"]) for finding in document["findings"]}
 
 
-def test_no_tree_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["verify-tree", str(tmp_path)]) == 1
-    assert "is not a submission tree" in capsys.readouterr().err
+def test_no_tree_is_an_error(tmp_path: Path, reconcile: Reconcile) -> None:
+    assert "is not a submission tree" in reconcile.refuse("verify-tree", str(tmp_path))
 
 
-def test_the_reports_of_verify_tree(tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_reports_of_verify_tree(tree: Path, tmp_path: Path, reconcile: Reconcile) -> None:
     contradict(tree)
     out = [f"--csv={tmp_path / 'f.csv'}", f"--objections={tmp_path / 'o'}", f"--html={tmp_path / 'f.html'}"]
-    assert main(["verify-tree", str(tree), *out, "--sort", "severity"]) == 2
-    shown = capsys.readouterr().out
+    code, shown, _ = reconcile("verify-tree", str(tree), *out, "--sort", "severity")
+    assert code == 2
     assert "error: user.conf does not match the run (1 submitter, 1 cell, 1 finding)" in shown
     assert "settled by: the user.conf used for the published run" in shown
     assert "0.92 of the published target" in shown
@@ -77,24 +72,21 @@ def test_the_reports_of_verify_tree(tree: Path, tmp_path: Path, capsys: pytest.C
     assert "http" not in page.replace("http-equiv", "")
 
 
-def test_a_baseline_hides_what_is_known(tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_baseline_hides_what_is_known(tree: Path, tmp_path: Path, reconcile: Reconcile) -> None:
     contradict(tree)
-    assert main(["verify-tree", str(tree), "--json"]) == 2
     baseline = tmp_path / "known.json"
-    baseline.write_text(capsys.readouterr().out)
-    assert main(["verify-tree", str(tree), "--baseline", str(baseline)]) == 0
-    assert "nothing found" in capsys.readouterr().out
+    baseline.write_text(reconcile("verify-tree", str(tree), "--json")[1])
+    assert "nothing found" in reconcile.succeed("verify-tree", str(tree), "--baseline", str(baseline))
     conf = next(tree.rglob("user.conf"))
     conf.write_text("*.Server.target_qps = 46\n*.Server.min_duration = 60000\n")
-    assert main(["verify-tree", str(tree), "--baseline", str(baseline), "--json"]) == 2
-    found = [finding["found"] for finding in json.loads(capsys.readouterr().out)["findings"]]
-    assert [text.partition(" (")[0] for text in found] == ["min_duration 60000"]
+    (finding,) = reconcile.report("verify-tree", str(tree), "--baseline", str(baseline), ends=2)["findings"]
+    assert finding["found"].partition(" (")[0] == "min_duration 60000"
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"findings": [{}]}', "\x00"])
-def test_anything_else_is_not_a_baseline(content: str, tree: Path, tmp_path: Path) -> None:
+def test_anything_else_is_not_a_baseline(content: str, tree: Path, tmp_path: Path, reconcile: Reconcile) -> None:
     (tmp_path / "b.json").write_text(content)
-    assert main(["verify-tree", str(tree), "--baseline", str(tmp_path / "b.json")]) == 1
+    assert reconcile("verify-tree", str(tree), "--baseline", str(tmp_path / "b.json"))[0] == 1
 
 
 _CHECKER = """\
@@ -122,19 +114,17 @@ def _checkout(folder: Path, newer: str, older: str) -> Path:
     return folder
 
 
-def test_the_one_checker_of_older_rounds_is_run(tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_one_checker_of_older_rounds_is_run(tree: Path, tmp_path: Path, reconcile: Reconcile) -> None:
     folder = tmp_path / "official/tools/submission"
     folder.mkdir(parents=True)
     (folder / "submission_checker.py").write_text(_CHECKER.format(body='print("SUMMARY: submission looks OK")'))
-    assert main(["check", str(tree), "--official", str(tmp_path / "official"), "--json"]) == 0
-    (run,) = json.loads(capsys.readouterr().out)["official"]
+    (run,) = reconcile.report("check", str(tree), "--official", str(tmp_path / "official"), ends=0)["official"]
     assert run["verdict"] == "looks OK"
 
 
-def test_the_official_checkers_words_are_mapped(tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_official_checkers_words_are_mapped(tree: Path, tmp_path: Path, reconcile: Reconcile) -> None:
     checkout = _checkout(tmp_path / "official", _ERRORS, 'print("SUMMARY: submission looks OK")')
-    assert main(["check", str(tree), "--official", str(checkout), "--json", "--carry-log"]) == 2
-    document = json.loads(capsys.readouterr().out)
+    document = reconcile.report("check", str(tree), "--official", str(checkout), "--carry-log", ends=2)
     (finding,) = document["findings"]
     assert finding["cell"] == CELL
     assert finding["rule"] == "official.newer"
@@ -147,29 +137,27 @@ def test_the_official_checkers_words_are_mapped(tree: Path, tmp_path: Path, caps
     assert (tree / "open/Acme/results/submission_checker_log.txt").is_file()
 
 
-def test_a_crash_is_reported_as_such(tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_crash_is_reported_as_such(tree: Path, tmp_path: Path, reconcile: Reconcile) -> None:
     (tree / "open/Acme/results/sys1/llama3.1-8b/notes").mkdir()
     (tree / "open/Acme/results/sys1/llama3.1-8b/notes/x.md").write_text("x")
     checkout = _checkout(
         tmp_path / "official", 'raise FileNotFoundError("notes")', 'print("SUMMARY: submission looks OK")'
     )
-    assert main(["check", str(tree), "--official", str(checkout), "--json"]) == 2
-    newer = json.loads(capsys.readouterr().out)["official"][0]
+    newer = reconcile.report("check", str(tree), "--official", str(checkout), ends=2)["official"][0]
     assert newer["verdict"] == "crashed"
     assert newer["cause"].startswith("FileNotFoundError: notes; likely because of open/Acme")
     assert "benchmark.stray" in newer["cause"]
 
 
-def test_a_checkout_without_checkers(tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_checkout_without_checkers(tree: Path, tmp_path: Path, reconcile: Reconcile) -> None:
     (tmp_path / "empty").mkdir()
-    assert main(["check", str(tree), "--official", str(tmp_path / "empty")]) == 1
-    assert "pass a checkout of the official inference repository" in capsys.readouterr().err
+    err = reconcile.refuse("check", str(tree), "--official", str(tmp_path / "empty"))
+    assert "pass a checkout of the official inference repository" in err
 
 
-def test_the_rendered_tree_is_checked_by_default(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_rendered_tree_is_checked_by_default(recorded: Path, reconcile: Reconcile) -> None:
     """A rehearsal's short run; each finding names the spec line of its cell."""
-    assert main(["check", "--json"]) == 2
-    document = json.loads(capsys.readouterr().out)
+    document = reconcile.report("check", ends=2)
     of_cell = [finding for finding in document["findings"] if finding["cell"] == "open/box/digits/Offline"]
     assert "run.duration" in {finding["rule"] for finding in of_cell}
     assert all(finding["origin"].startswith("specs/one.yaml:") for finding in of_cell)
@@ -183,20 +171,19 @@ def test_the_rendered_tree_is_checked_by_default(recorded: Path, capsys: pytest.
     assert "accuracy.hash-of-log" not in {finding["rule"] for finding in of_cell}
 
 
-def test_a_rendered_rehearsal_is_the_only_finding(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["verify-tree", ".reconcile/tree", "--json"]) == 2
-    found = json.loads(capsys.readouterr().out)["findings"]
+def test_a_rendered_rehearsal_is_the_only_finding(recorded: Path, reconcile: Reconcile) -> None:
+    found = reconcile.report("verify-tree", ".reconcile/tree", ends=2)["findings"]
     assert {(item["rule"], item["severity"]) for item in found} == {("measurements.rehearsal", "warning")}
     assert "**Rehearsal**" in next(Path(".reconcile/tree").rglob("Offline/README.md")).read_text()
 
 
-def test_objections_to_one_submitter_hide_those_to_no_other(tree: Path, tmp_path: Path) -> None:
+def test_objections_to_one_submitter_hide_those_to_no_other(tree: Path, tmp_path: Path, reconcile: Reconcile) -> None:
     contradict(tree)
     own = tree / "open/Acme"
     others = ["A b", "A|b", "A_b", "a_B", "\u8054\u60f3", "\u6d6a\u6f6e", "x" * 255]
     for name in others:
         shutil.copytree(own, tree / "open" / name)
-    assert main(["verify-tree", str(tree), f"--objections={tmp_path}/drafts"]) == 2
+    assert reconcile("verify-tree", str(tree), f"--objections={tmp_path}/drafts")[0] == 2
     texts = {path.name: path.read_text() for path in (tmp_path / "drafts").iterdir()}
     assert len({name.casefold() for name in texts}) == len(others) + 1
     assert {text.splitlines()[0].replace("\\", "") for text in texts.values()} == {f"# {n}" for n in ("Acme", *others)}
@@ -224,5 +211,5 @@ def test_the_log_of_the_official_checker_is_published_from_where_the_spec_says(
     assert reconcile("plan")[0] == 0
     packed = dict(load_packed_submission(compute_plan(RepositoryPaths(recorded), Options())).files)
     assert packed[f"open/Tester/results/{CHECKER_LOG}"] == written.encode()
-    claims = json.loads(reconcile("audit", "--json")[1])["claims"]
+    claims = reconcile.report("audit")["claims"]
     assert {claim["proof"] for claim in claims if claim["where"] == "submission"} == {"proven"}

@@ -20,7 +20,7 @@ from reconciler.resource.kinds import Cell
 from reconciler.storage.files import RepositoryPaths, TrialPaths
 from tests.processes import wait_for
 from tests.shared import copy_folder, make_once
-from tests.unit.cli.conftest import CELL, SPEC, Reconcile, git
+from tests.unit.cli.conftest import CELL, SPEC, Reconcile, enter_copy, git
 from tests.warm.commands import run_command, start_command
 
 
@@ -29,8 +29,7 @@ def tried_once(recorded_once: Path, tmp_path_factory: pytest.TempPathFactory) ->
     """One recorded cell, and one trial of it with another rate. Not to be changed."""
 
     def make(folder: Path) -> Path:
-        root = folder / "repository"
-        copy_folder(recorded_once, root)
+        root = copy_folder(recorded_once, folder / "repository")
         ended = run_command(["try", "digits", "target_qps=700", "min_query_count=600"], root)
         assert ended.returncode == 0, ended.stdout + ended.stderr
         return root
@@ -40,10 +39,7 @@ def tried_once(recorded_once: Path, tmp_path_factory: pytest.TempPathFactory) ->
 
 @pytest.fixture
 def tried(tried_once: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    root = tmp_path / "repository"
-    copy_folder(tried_once, root)
-    monkeypatch.chdir(root)
-    return root
+    return enter_copy(tried_once, tmp_path, monkeypatch)
 
 
 def list_published(root: Path) -> Mapping[str, bytes]:
@@ -52,20 +48,12 @@ def list_published(root: Path) -> Mapping[str, bytes]:
     return {str(path): path.read_bytes() for folder in folders for path in folder.rglob("*") if path.is_file()}
 
 
-def read_json(reconcile: Reconcile, *arguments: str) -> dict[str, object]:
-    code, out, err = reconcile(*arguments, "--json")
-    assert code in (0, 2), err
-    found: dict[str, object] = json.loads(out)
-    return found
-
-
 def test_a_trial_is_recorded_on_top_of_results(recorded_once: Path, tried: Path, reconcile: Reconcile) -> None:
     before = {path.removeprefix(str(recorded_once)): data for path, data in list_published(recorded_once).items()}
     after = {path.removeprefix(str(tried)): data for path, data in list_published(tried).items()}
     assert after == before
     assert git(tried, "status", "--porcelain") == ""
-    runs = read_json(reconcile, "history", "digits", "--trials")["trials"]
-    assert isinstance(runs, list)
+    runs = reconcile.report("history", "digits", "--trials")["trials"]
     assert [run["settings"]["target_qps"] for run in runs] == [700]
     assert isinstance(runs[0]["metric"]["value"], float)
     assert not {type(margin[name]) for margin in runs[0]["margins"] for name in ("measured", "limit", "headroom")} & {
@@ -75,10 +63,10 @@ def test_a_trial_is_recorded_on_top_of_results(recorded_once: Path, tried: Path,
 
 
 def test_nothing_that_publishes_knows_of_a_trial(tried: Path, reconcile: Reconcile) -> None:
-    with_trial = [read_json(reconcile, *words) for words in (["plan"], ["status"], ["check"], ["history", "digits"])]
+    with_trial = [reconcile.report(*words) for words in (["plan"], ["status"], ["check"], ["history", "digits"])]
     shutil.rmtree(tried / ".reconcile/trials")
     assert [
-        read_json(reconcile, *words) for words in (["plan"], ["status"], ["check"], ["history", "digits"])
+        reconcile.report(*words) for words in (["plan"], ["status"], ["check"], ["history", "digits"])
     ] == with_trial
 
 
@@ -112,12 +100,11 @@ def test_a_cell_with_such_a_mark_is_not_packed(mark: str) -> None:
 
 def test_the_logs_of_a_trial_are_kept_until_trials_are_collected(tried: Path, reconcile: Reconcile) -> None:
     reconcile.succeed("gc")
-    logs = read_json(reconcile, "logs", "digits", "--trials")["logs"]
-    assert isinstance(logs, list)
+    logs = reconcile.report("logs", "digits", "--trials")["logs"]
     assert {"mlperf_log_summary.txt", "mlperf_log_detail.txt"} <= {str(log["name"]).rpartition("/")[2] for log in logs}
     assert "target_qps : 700" in reconcile.succeed("logs", "digits", "--trials", "--print", "mlperf_log_summary.txt")
-    assert read_json(reconcile, "gc", "--trials")["trials"] == 1
-    assert read_json(reconcile, "history", "digits", "--trials")["trials"] == []
+    assert reconcile.report("gc", "--trials")["trials"] == 1
+    assert reconcile.report("history", "digits", "--trials")["trials"] == []
     assert reconcile("plan")[0] == 0
 
 
@@ -126,12 +113,11 @@ def test_a_selection_is_tried_cell_by_cell(recorded: Path, reconcile: Reconcile)
     short = "{min_duration: 0, min_query_count: 64}"
     cells = f"Offline: {{infer_from: SingleStream}}, SingleStream: {short}, MultiStream: {short}"
     path.write_text(f"{SPEC[: SPEC.index('        digits:', SPEC.index('  divisions:'))]}        digits: {{{cells}}}\n")
-    found = read_json(reconcile, "try", "scenario=*Stream", "run.streams=1")
+    found = reconcile.report("try", "scenario=*Stream", "run.streams=1")
     trials = found["trials"]
-    assert isinstance(trials, list)
     assert [trial["cell"] for trial in trials] == [f"open/box/digits/{name}Stream" for name in ("Single", "Multi")]
     assert len({trial["trial"]["id"] for trial in trials}) == 2
-    assert read_json(reconcile, "try", "open/*/Multi*")["cell"] == "open/box/digits/MultiStream"
+    assert reconcile.report("try", "open/*/Multi*")["cell"] == "open/box/digits/MultiStream"
     assert "matches 3 cells" in reconcile.refuse("try", "digits")
     assert reconcile("try", "scenario=Serve*")[0] == 1
 
@@ -173,9 +159,8 @@ def test_a_quick_run_may_have_a_duration(recorded: Path, reconcile: Reconcile) -
     path.write_text(SPEC.replace("min_duration: 0, ", ""))
     durations = {}
     for option in ("--quick", "--quick=60s", "--quick=2 min"):
-        plan = read_json(reconcile, "plan", option, "scenario=Offline")
+        plan = reconcile.report("plan", option, "scenario=Offline")
         steps = plan["steps"]
-        assert isinstance(steps, list)
         durations[option] = json.dumps(steps)
         assert steps
     assert len({*durations.values()}) == 3
@@ -191,24 +176,22 @@ def test_quick_runs_are_not_committed_nor_planned_for_later(recorded: Path, reco
 
 def test_tune_chooses_among_candidates_and_proposes_the_edit(recorded: Path, reconcile: Reconcile) -> None:
     before = (recorded / "specs/one.yaml").read_text()
-    found = read_json(reconcile, "tune", "digits", "--vary", "run.batch_size=1,8", "--quick", "-o", "tuned.patch")
+    found = reconcile.report("tune", "digits", "--vary", "run.batch_size=1,8", "--quick", "-o", "tuned.patch")
     assert found["settled"]
     assert found["made"] >= 2
-    assert isinstance(found["settings"], dict)
     assert found["settings"]["run.batch_size"] in (1, 8)
     assert (recorded / "specs/one.yaml").read_text() == before
     git(recorded, "apply", "tuned.patch")
     assert f"batch_size: {found['settings']['run.batch_size']}" in (recorded / "specs/one.yaml").read_text()
-    again = read_json(reconcile, "history", "digits", "--trials")["trials"]
-    assert isinstance(again, list)
+    again = reconcile.report("history", "digits", "--trials")["trials"]
     assert len(again) == found["made"]
 
 
 def test_tune_ends_with_its_budget_and_goes_on_from_what_is_recorded(recorded: Path, reconcile: Reconcile) -> None:
-    found = read_json(reconcile, "tune", "digits", "--trials", "1", "--quick")
+    found = reconcile.report("tune", "digits", "--trials", "1", "--quick")
     assert not found["settled"]
     assert found["made"] == 1
-    again = read_json(reconcile, "tune", "digits", "--quick")
+    again = reconcile.report("tune", "digits", "--quick")
     assert again["known"] == 1
     assert again["settled"]
     assert reconcile("tune", "digits", "--for", "2")[0] != 0
@@ -235,7 +218,7 @@ def test_a_search_killed_in_a_trial_loses_that_trial_alone(recorded: Path, recon
     assert kept >= 1
     assert list_published(recorded) == before
     assert reconcile("plan")[0] == 0
-    found = read_json(reconcile, *words)
+    found = reconcile.report(*words)
     assert found["known"] in (kept, kept + 1)  # one whose result was whole when the kill came is taken over
     assert found["settled"]
     assert not list(there.attempts.glob("*/attempt.json"))

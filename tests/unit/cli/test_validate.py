@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import re
 import shutil
@@ -34,8 +33,8 @@ def test_a_variable_that_is_not_set_hides_nothing_and_stops_nothing(
 def test_resources_are_counted_as_the_plan_counts_them(recorded: Path, reconcile: Reconcile) -> None:
     edit(recorded, '"null", batch_size: 8', "onnxruntime")
     edit(recorded, "Offline: {", "SingleStream: {}\n          MultiStream: {}\n          Offline: {")
-    counted = json.loads(reconcile("validate", "--json")[1])["resources"]
-    plan = json.loads(reconcile("plan", "--json")[1])
+    counted = reconcile.report("validate")["resources"]
+    plan = reconcile.report("plan")
     assert counted == len({step["key"] for step in plan["steps"]}) + plan["unchanged"]
     assert f"(3 cells, {counted} resources, " in reconcile("validate")[1]
 
@@ -78,8 +77,7 @@ def test_standard_input(declared: Path, reconcile: Reconcile, monkeypatch: pytes
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
 
     give(SPEC)
-    code, out, _ = reconcile("validate", "-", "--json")
-    assert (code, json.loads(out)["files"]) == (0, ["<stdin>"])
+    assert reconcile.report("validate", "-", ends=0)["files"] == ["<stdin>"]
     give(SPEC.replace("target_qps", "target_qsp"))
     assert "<stdin>:24:21:" in reconcile.refuse("validate", "-")
     give(SPEC)
@@ -124,9 +122,8 @@ def test_a_valid_spec_that_lacks_what_a_submission_needs_says_so(declared: Path,
     assert "specs/one.yaml:9:5: spec.systems.box.description: the description of box has no" in out
     assert "specs/one.yaml:16:13: spec.benchmarks.digits: digits (handwritten digits" in out
     assert "spec.documents" not in out, "records will state how the model was made"
-    code, out, _ = reconcile("validate", "--json")
-    found = json.loads(out)
-    assert (code, found["valid"], found["complete"], len(found["gaps"])) == (2, True, False, 2)
+    found = reconcile.report("validate", ends=2)
+    assert (found["valid"], found["complete"], len(found["gaps"])) == (True, False, 2)
     assert reconcile("plan")[0] == 2
 
 
@@ -217,13 +214,13 @@ def test_nothing_of_a_file_that_is_no_spec_is_quoted(declared: Path, reconcile: 
 )
 def test_one_mistake_is_one_problem(declared: Path, reconcile: Reconcile, before: str, after: str, path: str) -> None:
     edit(declared, before, after)
-    report = json.loads(reconcile("validate", "--json")[1])
+    report = reconcile.report("validate")
     assert [problem["path"] for problem in report["problems"]] == [path]
 
 
 def test_a_dataset_that_its_record_shows_to_be_too_small_is_a_gap(recorded: Path, reconcile: Reconcile) -> None:
     def list_small() -> list[str]:
-        gaps = json.loads(reconcile("validate", "--json")[1])["gaps"]
+        gaps = reconcile.report("validate")["gaps"]
         return [f"{gap['line']}:{gap['column']}" for gap in gaps if "1,024" in gap["message"]]
 
     assert not list_small()  # a rehearsal
@@ -231,7 +228,7 @@ def test_a_dataset_that_its_record_shows_to_be_too_small_is_a_gap(recorded: Path
     edit(recorded, ", min_duration: 0, min_query_count: 512", "")
     number = (recorded / "specs/one.yaml").read_text().splitlines().index("      code: digits") + 1
     assert list_small() == [f"{number}:13"]
-    count = len(json.loads(reconcile("validate", "--json")[1])["gaps"])
+    count = len(reconcile.report("validate")["gaps"])
     assert f"{count} things" in reconcile("plan")[1]
     edit(recorded, MODEL, f"{MODEL}\n      dataset: {{settings: {{seed: 2}}}}")  # no such dataset is recorded yet
     assert not list_small()

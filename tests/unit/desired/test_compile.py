@@ -14,29 +14,20 @@ from reconciler.rules.rounds import load_ruleset
 from tests.unit.desired.test_inputs import HERE, RULES, declare
 from tests.unit.spec import writing
 
-SPEC = """\
-apiVersion: mlperf-reconciler/v1
-kind: Submission
-metadata: {name: acme}
-spec:
-  round: v6.1
-  submitter: ACME
+SPEC = writing.give_head("""\
   systems: {box: {category: edge, status: available}}
   benchmarks:
     net: {as: resnet, code: digits, engine: {backend: "null"}}
   divisions: {open: {box: {net: {CELLS}}}}
-"""
+""")
 
 
 OFFLINE, STREAM = "Offline: {infer_from: SingleStream}", "SingleStream: {min_duration: 60 s}"
-
-
 RESULT = Address(Kind.RESULT, "open/box/net/Offline")
 
 
 def compile_cells(*cells: str) -> Desired:
-    text = SPEC.replace("CELLS", ", ".join(cells))
-    declared = writing.declare(text)
+    declared = writing.declare(SPEC.replace("CELLS", ", ".join(cells)))
     return compile_desired(declared, load_ruleset("v6.1"), Pins())[0]
 
 

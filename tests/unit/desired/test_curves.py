@@ -7,12 +7,13 @@ import pytest
 from reconciler.desired.checks import check
 from reconciler.desired.compile import compile_desired
 from reconciler.desired.state import Desired, Pins
-from reconciler.errors import Problem, SpecError
+from reconciler.errors import Problem
 from reconciler.reconcile.planning import make_expectation
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.records import Recorded
 from reconciler.resource.settings import DEDICATED_OFFLINE
 from reconciler.rules.rounds import load_ruleset
+from tests.unit.desired.test_inputs import find_rules
 from tests.unit.spec import writing
 
 SPEC = """\
@@ -42,9 +43,14 @@ spec:
         oss: {max_supported_concurrency: 256, points: auto}
 """.replace("WEIGHTS", "a" * 64).replace("PROMPTS", "b" * 64)
 CELL = "standardized/box/oss"
+HIGHEST = Address(Kind.RUN, f"{CELL}/c256/performance")
 
 
-def compile_curve(text: str = SPEC) -> Desired:
+def compile_curve(*changes: tuple[str, str]) -> Desired:
+    text = SPEC
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
     declared = writing.declare(text)
     ruleset = load_ruleset(str(declared.round.value))
     check(declared, ruleset)
@@ -52,37 +58,28 @@ def compile_curve(text: str = SPEC) -> Desired:
 
 
 def list_keys(*changes: tuple[str, str]) -> dict[str, str]:
-    text = SPEC
-    for old, new in changes:
-        assert old in text
-        text = text.replace(old, new)
-    return {str(resource.address): resource.key for resource in compile_curve(text).resources}
+    return {str(resource.address): resource.key for resource in compile_curve(*changes).resources}
 
 
-def list_points(keys: dict[str, str]) -> list[int]:
-    runs = (name for name in keys if name.startswith("Run:") and name.endswith("/performance"))
+def list_points(keys: dict[str, str], mode: str = "performance") -> list[int]:
+    runs = (name for name in keys if name.startswith("Run:") and name.endswith(f"/{mode}"))
     return [int(name.split("/")[3].removeprefix("c")) for name in runs]
 
 
 def test_the_rules_of_the_program_leave_the_least_duration_of_a_point_to_its_client() -> None:
-    rules = compile_curve().detail(Address(Kind.RUN, f"{CELL}/c256/performance")).rules
-    assert rules is not None
+    rules = find_rules(compile_curve(), HIGHEST)
     assert rules.endpoints is not None
     assert rules.endpoints.min_duration == 0
 
 
 @pytest.mark.parametrize("rehearsal", [False, True])
 def test_the_accuracy_of_a_rehearsed_point_is_required_to_meet_no_bar(rehearsal: bool) -> None:
-    text = SPEC.replace("submitter: ACME", f"submitter: ACME\n  rehearsal: {str(rehearsal).lower()}")
-    rules = compile_curve(text).detail(Address(Kind.RUN, f"{CELL}/c256/performance")).rules
-    assert rules is not None
-    assert rules.bars_bind is not rehearsal
+    desired = compile_curve(("submitter: ACME", f"submitter: ACME\n  rehearsal: {str(rehearsal).lower()}"))
+    assert find_rules(desired, HIGHEST).bars_bind is not rehearsal
 
 
 def find_problems(*changes: tuple[str, str]) -> list[Problem]:
-    with pytest.raises(SpecError) as caught:
-        list_keys(*changes)
-    return list(caught.value.problems)
+    return list(writing.catch_problems(list_keys, *changes))
 
 
 def list_stale(before: dict[str, str], after: dict[str, str]) -> set[str]:
@@ -105,15 +102,11 @@ def test_the_regions_and_the_offline_point_have_an_accuracy_run_and_the_others_s
             assert resource.upstream[1].cell in own
 
 
-def list_scored(keys: dict[str, str]) -> list[int]:
-    return [int(name.split("/")[3].removeprefix("c")) for name in keys if name.endswith("/accuracy")]
-
-
 def test_accuracy_is_measured_where_the_spec_says() -> None:
     before = list_keys(EXPLICIT)
-    assert list_scored(before) == [1, 3, 17, 256]
+    assert list_points(before, "accuracy") == [1, 3, 17, 256]
     after = list_keys(("points: auto", f"{EXPLICIT[1]}, accuracy_points: [256, 7, 1, 17, 39]"))
-    assert list_scored(after) == [1, 7, 17, 39, 256]
+    assert list_points(after, "accuracy") == [1, 7, 17, 39, 256]
     performance = {name for name in before if name.endswith("/performance")}
     assert not performance & list_stale(before, after)
 
@@ -225,7 +218,7 @@ SIZED = ("      client:\n", "      performance_sample_count: 6396\n      client:
 
 
 def test_a_dedicated_offline_run_is_a_point_of_its_own_with_an_accuracy_run() -> None:
-    desired = compile_curve(SPEC.replace(*OFFLINE).replace(*SIZED))
+    desired = compile_curve(OFFLINE, SIZED)
     own = {a.cell.scenario for a in desired.by_address if a.mode == "accuracy" and a.cell is not None}
     settings = desired.detail(Address.parse(f"Result:{CELL}/c6396")).settings
     assert settings.get(DEDICATED_OFFLINE) is True
@@ -290,14 +283,6 @@ COMPLETE = (
 )
 
 
-def list_gaps(*changes: tuple[str, str]) -> list[Problem]:
-    text = SPEC
-    for old, new in changes:
-        assert old in text
-        text = text.replace(old, new)
-    return list(compile_curve(text).gaps)
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -313,10 +298,11 @@ def list_gaps(*changes: tuple[str, str]) -> list[Problem]:
     ],
 )
 def test_a_complete_spec_has_no_gap_and_each_missing_word_is_one(change: tuple[str, str], message: str) -> None:
-    found = [gap.message for gap in list_gaps(*COMPLETE, change)]
+    found = [gap.message for gap in compile_curve(*COMPLETE, change).gaps]
     assert len(found) == (1 if message else 0)
     assert "".join(found).startswith(message)
-    assert not list_gaps(*COMPLETE, change, ("submitter: ACME", "submitter: ACME\n  rehearsal: true"))
+    rehearsed = compile_curve(*COMPLETE, change, ("submitter: ACME", "submitter: ACME\n  rehearsal: true"))
+    assert not rehearsed.gaps
 
 
 NODES = ("status: available}", "status: available, node_types: {gpu: {number_of_nodes: 4}, cpu: {number_of_nodes: 1}}}")
@@ -378,10 +364,7 @@ AGENTIC_CLIENT = (
 
 def test_a_point_of_an_agentic_benchmark_takes_the_rules_of_one() -> None:
     """Four regions have an accuracy run, the maximum is no Offline point, and runs above the lowest band are longer."""
-    text = SPEC
-    for change in AGENTIC_CLIENT:
-        text = text.replace(*change)
-    desired = compile_curve(text)
+    desired = compile_curve(*AGENTIC_CLIENT)
     settings = {
         address.cell.scenario: desired.detail(address).settings
         for address in desired.by_address

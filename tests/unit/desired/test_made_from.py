@@ -18,14 +18,6 @@ from tests.unit.desired.test_curves import SPEC as CURVE
 from tests.unit.spec import writing
 
 EXPECTED = YAML(typ="safe").load(Path(__file__).with_name("keys.yaml"))
-HEADER = """\
-apiVersion: mlperf-reconciler/v1
-kind: Submission
-metadata: {name: acme}
-spec:
-  round: v6.1
-  submitter: ACME
-"""
 OWN = """\
   documents: {calibration: docs/calibration.md}
   systems:
@@ -161,12 +153,12 @@ OTHERS = """\
       hall: {net: {Server: {target_qps: 3}}, mine: {Offline: {target_qps: 3}}}
 """
 CASES = {
-    "several divisions and systems": HEADER + OTHERS,
-    "own harness": HEADER + OWN,
-    "a command with its own engine and server": HEADER + COMMAND,
-    "tests with samples of their own": HEADER + TESTED,
-    "tests that are compared with runs": HEADER + COMPARED,
-    "a background, slices, and answers that are generated": HEADER + OTHER_INPUTS,
+    "several divisions and systems": writing.give_head(OTHERS),
+    "own harness": writing.give_head(OWN),
+    "a command with its own engine and server": writing.give_head(COMMAND),
+    "tests with samples of their own": writing.give_head(TESTED),
+    "tests that are compared with runs": writing.give_head(COMPARED),
+    "a background, slices, and answers that are generated": writing.give_head(OTHER_INPUTS),
 }
 POINTS = "two points of a curve"
 

@@ -15,17 +15,11 @@ from reconciler.resource.inputs import Origin, Value
 from reconciler.resource.kinds import Cell
 from reconciler.rules.rounds import load_ruleset
 from reconciler.spec.declared import Declared, DeclaredSystem, Reading
-from tests.unit.desired.test_inputs import HERE, RULES, declare
+from tests.unit.desired.test_inputs import HERE, RULES, declare, move_to
 from tests.unit.spec import writing
 
 ROUND = "v6.1"
-SPEC = """\
-apiVersion: mlperf-reconciler/v1
-kind: Submission
-metadata: {name: acme}
-spec:
-  round: v6.1
-  submitter: ACME
+SPEC = writing.give_head("""\
   # nothing of an optional part
   systems:
     box: {category: edge, status: available}
@@ -40,7 +34,7 @@ spec:
       harness: {command: [run, "{run_dir}", "{user_conf}"], score: {command: [s, "{accuracy_log}"]}, code: .}
   divisions:
     closed: {box: {net: {SingleStream: {}, Offline: {target_qps: 9}}}}
-"""
+""")
 NET, CHAT = "net: {SingleStream: {}, Offline: {target_qps: 9}}", "chat: {Offline: {target_qps: 1}}"
 BOX, ENGINE = "status: available}", "engine: {backend: onnxruntime}"
 COMMAND = 'harness: {command: [run, "{run_dir}", "{user_conf}"], score: {command: [s, "{accuracy_log}"]}, code: .}'
@@ -294,12 +288,10 @@ def test_closed_results_need_what_the_checkers_of_their_round_read(
     round_name: str, scenario: str, setting: str, refused: int, taken: int
 ) -> None:
     def closed(value: int) -> Declared:
-        declared = declare(scenario, **{setting: value})
-        (cell,) = declared.cells
-        box = declared.systems[cell.cell.system]
+        declared = move_to("closed", declare(scenario, **{setting: value}))
+        box = declared.systems["box"]
         both = replace(box, settings={**box.settings, "system.category": Value("datacenter,edge")})
-        cell = replace(cell, cell=replace(cell.cell, division="closed"))
-        return replace(declared, cells=(cell,), systems={box.name: both})
+        return replace(declared, systems={"box": both})
 
     rules = load_ruleset(round_name)
     (found,) = [each for each in find_problems(closed(refused), rules) if each.message.startswith(setting)]
@@ -357,26 +349,20 @@ def test_a_latency_of_answers_is_refused_where_that_of_tokens_counts(
     division: str, scenario: str, more: dict[str, object], refused: bool
 ) -> None:
     changes = {"target_latency": 10**7, "benchmark__official": "llama3.1-8b", **more}
-    declared = declare(scenario, **changes)
-    (cell,) = declared.cells
-    placed = replace(declared, cells=(replace(cell, cell=replace(cell.cell, division=division)),))
-    assert any("no effect" in each.message for each in find_problems(placed, RULES)) is refused
+    found = find_problems(move_to(division, declare(scenario, **changes)), RULES)
+    assert any("no effect" in each.message for each in found) is refused
 
 
 def test_runs_made_elsewhere_have_issued_their_queries() -> None:
-    declared = declare("Offline", min_query_count=100, engine__backend="external")
-    (cell,) = declared.cells
-    closed = replace(declared, cells=(replace(cell, cell=replace(cell.cell, division="closed")),))
+    closed = move_to("closed", declare("Offline", min_query_count=100, engine__backend="external"))
     assert [each for each in find_problems(closed, RULES) if "min_query_count" in each.message] == []
 
 
 def test_a_benchmark_whose_name_has_another_one_now_is_for_the_open_division() -> None:
     declared = declare("Offline", benchmark__official="3d-unet-99", benchmark__code="unet3d_brats")
     check(declared, RULES)
-    (cell,) = declared.cells
-    closed = replace(cell, cell=replace(cell.cell, division="closed"))
     with pytest.raises(SpecError, match=r"in round v6\.1 3d-unet-99 is another benchmark"):
-        check(replace(declared, cells=(closed,)), RULES)
+        check(move_to("closed", declared), RULES)
 
 
 @pytest.mark.parametrize(

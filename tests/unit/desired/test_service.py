@@ -10,7 +10,6 @@ from reconciler.errors import SpecError
 from reconciler.resource.inputs import Input
 from reconciler.resource.kinds import Address, Kind
 from reconciler.rules.rounds import load_ruleset
-from reconciler.spec.declared import Declared
 from tests.unit.desired.test_inputs import compiled, declare
 from tests.unit.spec import writing
 
@@ -56,21 +55,14 @@ def collect(part: str, *words: str, **more: object) -> dict[str, Input]:
 def test_what_differs_between_cells_counts_where_the_words_name_it(part: str, word: str, reported: set[str]) -> None:
     _, base = PARTS[part]
     assert set(collect(part, word)) == base | reported
-    assert set(collect(part, "x", **{f"harness__{part}.env.WORD": word})) == base | reported | {
-        f"harness.{part}.env.WORD"
-    }
+    given = collect(part, "x", **{f"harness__{part}.env.WORD": word})
+    assert set(given) == base | reported | {f"harness.{part}.env.WORD"}
     assert set(collect(part, "x", **{f"harness__{part}.cwd": word})) == base | reported
     assert set(collect(part, "x", harness__cwd=word)) == base | reported
     assert set(collect(part, "x", harness__cwd=word, **{f"harness__{part}.cwd": "here"})) == base
 
 
-SPEC = """\
-apiVersion: mlperf-reconciler/v1
-kind: Submission
-metadata: {name: acme}
-spec:
-  round: v6.1
-  submitter: ACME
+SPEC = writing.give_head("""\
   systems: {box: {category: datacenter, status: available}}
   benchmarks:
     digits:
@@ -78,15 +70,11 @@ spec:
       engine: {backend: openai}
       run: {options: {url: "http://here:8000", model: llama, api_key_env: KEY, timeout_s: 60, concurrency: 8}}
   divisions: {open: {box: {digits: {Offline: {target_qps: 1}}}}}
-"""
-
-
-def declare_servers(text: str) -> Declared:
-    return writing.declare(text)
+""")
 
 
 def list_keys(old: str = "", new: str = "") -> dict[str, str]:
-    desired, _ = compile_desired(declare_servers(SPEC.replace(old, new)), load_ruleset("v6.1"), Pins())
+    desired, _ = compile_desired(writing.declare(SPEC.replace(old, new)), load_ruleset("v6.1"), Pins())
     return {str(resource.address): resource.key for resource in desired.resources}
 
 
@@ -111,4 +99,4 @@ def test_what_it_is_asked_for_makes_runs_stale(old: str, new: str) -> None:
 
 def test_address_without_a_model_is_refused() -> None:
     with pytest.raises(SpecError, match=r"run\.url needs a model name"):
-        declare_servers(SPEC.replace(", model: llama", ""))
+        writing.declare(SPEC.replace(", model: llama", ""))

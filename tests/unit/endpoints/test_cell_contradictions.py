@@ -71,9 +71,8 @@ def test_issued_samples_are_those_that_completed_and_those_that_failed(
 
 @pytest.mark.parametrize(("asked", "reported"), [(101, True), (100, False), (99, False), (None, False)])
 def test_as_many_samples_are_issued_as_the_configuration_asks_for(asked: int | None, reported: bool) -> None:
-    places = Place("config.json", 4), Place("summary.json", 2)
-    found = [places]
-    assert find(verify_samples, view(RAN, runtime(n_samples_to_issue=asked))) == (found if reported else [])
+    found = [(Place("config.json", 4), Place("summary.json", 2))] * reported
+    assert find(verify_samples, view(RAN, runtime(n_samples_to_issue=asked))) == found
     assert find(verify_samples, view(None, runtime(n_samples_to_issue=asked))) == []
 
 
@@ -81,16 +80,15 @@ def test_as_many_samples_are_issued_as_the_configuration_asks_for(asked: int | N
     ("rate", "reported"), [(9, False), (9.18, False), (8.82, False), (9.19, True), (8.81, True), (None, False)]
 )
 def test_rate_is_within_two_percent_of_what_its_counts_make_it(rate: float | None, reported: bool) -> None:
-    found = [(Place("summary.json", 6), Place("summary.json", 3))]
-    assert find(verify_rates, view(RAN | {"qps": rate})) == (found if reported else [])
+    found = [(Place("summary.json", 6), Place("summary.json", 3))] * reported
+    assert find(verify_rates, view(RAN | {"qps": rate})) == found
     assert find(verify_rates, view({"qps": rate})) == find(verify_rates, view()) == []
 
 
 @pytest.mark.parametrize(("least", "reported"), [(10_001, True), (10_000, False), (None, False)])
 def test_run_lasts_its_configured_minimum(least: int | None, reported: bool) -> None:
-    places = Place("config.json", 4), Place("summary.json", 5)
-    found = [places]
-    assert find(verify_duration, view(RAN, runtime(min_duration_ms=least))) == (found if reported else [])
+    found = [(Place("config.json", 4), Place("summary.json", 5))] * reported
+    assert find(verify_duration, view(RAN, runtime(min_duration_ms=least))) == found
     assert find(verify_duration, view({}, runtime(min_duration_ms=least))) == []
 
 
@@ -110,9 +108,8 @@ def test_server_completes_no_more_than_it_is_asked_for(
     scenario: str, asked: object, said: object, reported: bool
 ) -> None:
     config = {"settings": {"load_pattern": {"target_qps": asked}}}
-    places = Place("config.json", 4), Place("summary.json", 2)
-    found = [places]
-    assert find(verify_target, view({"qps": said}, config, scenario=scenario)) == (found if reported else [])
+    found = [(Place("config.json", 4), Place("summary.json", 2))] * reported
+    assert find(verify_target, view({"qps": said}, config, scenario=scenario)) == found
 
 
 @pytest.mark.parametrize(("counted", "reported"), [(500, False), (499, True), (501, True), (None, False)])

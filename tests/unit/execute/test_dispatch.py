@@ -14,9 +14,9 @@ import pytest
 from harness.contract import CommandRequest, FileMessage, ProbeRequest, Ready, ServiceRequest
 from reconciler.diff.change import Action, Change, Reason
 from reconciler.execute.attempt import Intent, create
-from reconciler.execute.executors.executor import Handle, Progressing, State, write_handle
+from reconciler.execute.executors.executor import Capacity, Handle, Progressing, State, write_handle
 from reconciler.execute.executors.table import Executors
-from reconciler.execute.parallel_executor import Dispatch, Machine, measure_chains
+from reconciler.execute.parallel_executor import Dispatch, measure_chains
 from reconciler.plan.plan import Step
 from reconciler.resource.kinds import Address, Kind
 from reconciler.resource.queues import QUEUES
@@ -30,6 +30,10 @@ def make_step(name: str, seconds: float | None = None, shared: tuple[Address, ..
     return Step(change, shared=shared, seconds=seconds)
 
 
+def make_machine(name: str, places: int = 1) -> Capacity:
+    return Capacity("", 0.0, name, places)
+
+
 def at(name: str) -> Address:
     return Address(Kind.RUN, name)
 
@@ -38,7 +42,7 @@ def make_dispatch(
     steps: Sequence[Step], needs: Mapping[str, Sequence[str]], places: int = 1, limit: int = 0
 ) -> Dispatch:
     needed = {step.change.address: {at(name) for name in needs.get(step.change.key, ())} for step in steps}
-    machines = {step.change.address: Machine("lab", places) for step in steps}
+    machines = {step.change.address: make_machine("lab", places) for step in steps}
     return Dispatch(list(steps), needed, machines, limit)
 
 
@@ -60,7 +64,7 @@ def test_nothing_begins_before_what_it_is_made_from_has_ended() -> None:
 def test_machine_takes_as_many_as_it_has_places_and_others_go_on() -> None:
     steps = [make_step(name) for name in ("a1", "a2", "a3", "b1", "b2")]
     machines = {
-        step.change.address: Machine(step.change.key[0], 2 if step.change.key[0] == "a" else 1) for step in steps
+        step.change.address: make_machine(step.change.key[0], 2 if step.change.key[0] == "a" else 1) for step in steps
     }
     dispatch = Dispatch(steps, {step.change.address: set() for step in steps}, machines)
     assert names(dispatch.take()) == ["a1", "a2", "b1"]
@@ -70,7 +74,7 @@ def test_machine_takes_as_many_as_it_has_places_and_others_go_on() -> None:
 
 def test_limit_counts_all_machines_together() -> None:
     steps = [make_step(name) for name in "abcd"]
-    machines = {step.change.address: Machine(step.change.key) for step in steps}
+    machines = {step.change.address: make_machine(step.change.key) for step in steps}
     dispatch = Dispatch(steps, {step.change.address: set() for step in steps}, machines, limit=3)
     assert names(dispatch.take()) == ["a", "b", "c"]
 
@@ -104,7 +108,7 @@ def test_what_runs_already_goes_before_all_others() -> None:
     dispatch = Dispatch(
         steps,
         {at("long"): set(), at("running"): set()},
-        {at(n): Machine("lab") for n in ("long", "running")},
+        {at(n): make_machine("lab") for n in ("long", "running")},
         first=frozenset({"running"}),
     )
     assert names(dispatch.take()) == ["running"]

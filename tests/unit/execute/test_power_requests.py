@@ -6,12 +6,15 @@ import dataclasses
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from harness.contract import RunRequest
 from harness.power.requests import PowerRequest, StateRequest
 from reconciler.execute.request_parts import list_locations, list_secrets
 from reconciler.execute.requests import make_request
+from reconciler.resource.settings import CellSettings
 from reconciler.storage.files import RepositoryPaths
+from reconciler.storage.machine_locks import find_lock_folder
 from tests.unit.execute.test_launcher import LOCK, put
 from tests.unit.execute.test_requests import run
 
@@ -43,6 +46,11 @@ def test_a_timed_run_under_a_meter_is_measured_and_no_other(tmp_path: Path) -> N
     assert isinstance(make_request(other, RepositoryPaths(tmp_path / "b")), RunRequest)
 
 
+def test_a_run_without_a_state_to_set_is_made_as_it_is(tmp_path: Path) -> None:
+    attempt = run(tmp_path, "performance", {"power_state.read": ["read", "it"], "power_state.expect": "300 W"})
+    assert isinstance(make_request(attempt, RepositoryPaths(tmp_path)), RunRequest)
+
+
 @pytest.mark.parametrize("meter", [{}, METER], ids=["plain", "measured"])
 def test_a_run_is_made_in_the_power_state_of_its_system(tmp_path: Path, meter: dict[str, str]) -> None:
     settings = {
@@ -57,6 +65,10 @@ def test_a_run_is_made_in_the_power_state_of_its_system(tmp_path: Path, meter: d
     request = make_request(attempt, RepositoryPaths(tmp_path))
     assert isinstance(request, StateRequest)
     assert request.inner_verb == ("power" if meter else "run")
+    own = {name: value for name, value in attempt.intent.settings.values.items() if "power_state" not in name}
+    plain = replace(attempt, intent=replace(attempt.intent, settings=CellSettings(own)))
+    assert request.inner == dataclasses.asdict(make_request(plain, RepositoryPaths(tmp_path)))
+    assert request.journal == str(find_lock_folder() / "power_state.json")
     assert (request.set_by, request.restore, request.read_by) == (("set", "it"), ("put", "back"), ("read", "it"))
     assert (request.expect, request.cwd, request.counter) == ("300 W", str(tmp_path), str(attempt.counter))
     assert request.secrets == {"api_key": "KEY"}

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from reconciler.execute.executors.local import MARK, find_adopted, make_mark
+from reconciler.execute.executors.local import MARK, end_leftovers
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="orphans are adopted on Linux only")
 
@@ -28,28 +28,27 @@ def adopts() -> bool:
 @pytest.fixture
 def bystander() -> Iterator[subprocess.Popen[bytes]]:
     """With the mark of another child."""
-    process = subprocess.Popen(["sleep", "600"], env={**os.environ, MARK: make_mark()}, start_new_session=True)
+    process = subprocess.Popen(["sleep", "600"], env={**os.environ, MARK: "another"}, start_new_session=True)
     yield process
     process.kill()
     process.wait()
 
 
 def test_orphans_are_adopted_for_as_long_as_a_child_may_leave_some() -> None:
-    with find_adopted(make_mark()):
+    with end_leftovers():
         assert adopts()
     assert not adopts()
-    with pytest.raises(KeyboardInterrupt), find_adopted(make_mark()):
+    with pytest.raises(KeyboardInterrupt), end_leftovers():
         raise KeyboardInterrupt
     assert not adopts()
 
 
 def test_what_carries_the_mark_ends_with_all_that_it_started(bystander: subprocess.Popen[bytes]) -> None:
     """The second has a session, a parent and an environment of its own."""
-    mark = make_mark()
     script = "setsid sleep 600 & echo $!; setsid env -i /bin/sh -c 'sleep 600 & echo $!; wait' & echo $!; wait"
-    with find_adopted(mark):
+    with end_leftovers() as marked:
         process = subprocess.Popen(
-            ["sh", "-c", script], env={**os.environ, MARK: mark}, stdout=subprocess.PIPE, start_new_session=True
+            ["sh", "-c", script], env={**os.environ, **marked}, stdout=subprocess.PIPE, start_new_session=True
         )
         assert process.stdout is not None
         left = [int(process.stdout.readline()) for _ in range(3)]

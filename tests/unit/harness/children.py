@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from dataclasses import dataclass
 from itertools import count
@@ -110,6 +111,21 @@ class Children:
 
 def command() -> list[str]:
     return [sys.executable, "-P", "-m", "harness"]
+
+
+def run_python(folder: Path, *words: str) -> str:
+    """Run Python in a folder with the code of this checkout; what it printed."""
+    ended = subprocess.run(
+        [sys.executable, *words],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
 
 
 def environment() -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,26 @@ BACKENDS = ("null", *ENGINES)
 @pytest.fixture
 def children(tmp_path: Path) -> Children:
     return Children(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with data/ and models/ of a rehearsal: ``REHEARSED`` of a module is its benchmark and its samples."""
+    from tests.unit.harness.generated import generate  # needs NumPy
+
+    return generate(tmp_path_factory, *request.module.REHEARSED)
+
+
+@pytest.fixture
+def folder(made: Path, tmp_path: Path) -> Path:
+    """A copy of ``made`` that a test may change."""
+    return Path(shutil.copytree(made, tmp_path / "made"))
+
+
+@pytest.fixture
+def data(made: Path, tmp_path: Path) -> Path:
+    """A copy of the data in ``made`` that a test may change."""
+    return Path(shutil.copytree(made / "data", tmp_path / "data"))
 
 
 class Artifacts:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from functools import partial
 from pathlib import Path
 
@@ -12,7 +11,6 @@ import pytest
 
 from harness.benchmarks import bert
 from harness.benchmarks.bert import squad
-from harness.contract import Benchmark, RehearseRequest
 from harness.errors import HarnessError
 
 pytest.importorskip("tokenizers")
@@ -21,24 +19,10 @@ pytest.importorskip("onnxruntime")
 from harness.benchmarks.accuracy import AnswerLog
 from harness.benchmarks.bert.rehearsal import MODEL
 from harness.benchmarks.network_builder import NetworkSession
-from harness.verbs.rehearse import execute
 from tests.unit.harness.generated import build_dataset
 
 COUNT = 32
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("bert") / "made"
-    counter = str(folder.with_name("counter"))
-    asked = RehearseRequest(benchmark=Benchmark(name="bert"), output=str(folder), counter=counter, count=COUNT)
-    assert execute(asked, lambda _: None).done
-    return folder
-
-
-@pytest.fixture
-def data(made: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(made / "data", tmp_path / "data"))
+REHEARSED = ("bert", COUNT)
 
 
 build = partial(build_dataset, squad)

@@ -122,11 +122,10 @@ def test_a_log_of_an_earlier_run_by_a_clock_that_ran_ahead_is_not_this_run_s(tmp
     assert take(tmp_path, before) == Collected(tmp_path / "logs/new")
 
 
-SINCE_COLLECTING_RESULTS = datetime(2026, 11, 20, 12, tzinfo=UTC)
 CLOCK = 10**12  # ns since this machine started
 
 
-def result(folder: Path, began: int = 0, written: datetime = SINCE_COLLECTING_RESULTS + timedelta(seconds=9)) -> Path:
+def result(folder: Path, began: int = 0, written: datetime = SINCE + timedelta(seconds=9)) -> Path:
     """A set as the harness leaves it, with the phases of a compliance test behind it."""
     for name in ("config.yaml", "audit/reference/config.yaml"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -140,7 +139,11 @@ def result(folder: Path, began: int = 0, written: datetime = SINCE_COLLECTING_RE
     return folder
 
 
-UNIX = int(SINCE_COLLECTING_RESULTS.timestamp() * 1e9)
+def take_results(root: Path) -> Collected:
+    return collect_results(root / "run", SINCE, CLOCK, root / "run", root / "output")
+
+
+UNIX = int(SINCE.timestamp() * 1e9)
 
 
 @pytest.mark.parametrize(
@@ -155,15 +158,15 @@ UNIX = int(SINCE_COLLECTING_RESULTS.timestamp() * 1e9)
     ],
 )
 def test_which_sets_are_new(tmp_path: Path, began: int, written: int, new: bool) -> None:
-    result(tmp_path / "run/a", began, SINCE_COLLECTING_RESULTS + timedelta(seconds=written))
-    found = collect_results(tmp_path / "run", SINCE_COLLECTING_RESULTS, CLOCK, tmp_path / "run", tmp_path / "output")
+    result(tmp_path / "run/a", began, SINCE + timedelta(seconds=written))
+    found = take_results(tmp_path)
     assert (found.folder is not None) is new
     assert found.problem.startswith("" if new else "start: expected a run at or after 2026-11-20 12:00:00 UTC")
 
 
 def test_a_test_behind_the_run_belongs_to_it(tmp_path: Path) -> None:
     result(tmp_path / "run/a")
-    found = collect_results(tmp_path / "run", SINCE_COLLECTING_RESULTS, CLOCK, tmp_path / "run", tmp_path / "output")
+    found = take_results(tmp_path)
     assert found.problem == ""
     brought = {path.relative_to(tmp_path / "output").as_posix() for path in (tmp_path / "output").rglob("*.*")}
     own = {"config.yaml", "result_summary.json", "audit/audit_output_caching_test.json"}
@@ -173,7 +176,7 @@ def test_a_test_behind_the_run_belongs_to_it(tmp_path: Path) -> None:
 def test_two_sets_are_kept_apart(tmp_path: Path) -> None:
     result(tmp_path / "run/a")
     result(tmp_path / "run/b")
-    found = collect_results(tmp_path / "run", SINCE_COLLECTING_RESULTS, CLOCK, tmp_path / "run", tmp_path / "output")
+    found = take_results(tmp_path)
     assert found.problem == "result sets: expected one, the command wrote 2: a, b"
     assert {path.parent.name for path in (tmp_path / "output").glob("set-*/result_summary.json")} == {"set-1", "set-2"}
 

@@ -6,6 +6,7 @@ import ctypes
 import dataclasses
 import threading
 from collections.abc import Callable, Generator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +33,15 @@ from tests.unit.harness.plans import make_load_plan  # noqa: E402
 COUNT, WIDTH = 50, 12
 
 
-@pytest.fixture
-def fake(monkeypatch: pytest.MonkeyPatch) -> Fake:
-    made = Fake()
+def install(made: Fake, monkeypatch: pytest.MonkeyPatch) -> Fake:
     monkeypatch.setattr(driver, "cu", fake_cuda.install(made))
     monkeypatch.setattr(driver, "_OUT_OF_MEMORY", CUresult.CUDA_ERROR_OUT_OF_MEMORY)
     return made
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> Fake:
+    return install(Fake(), monkeypatch)
 
 
 class Doubling:
@@ -272,9 +276,14 @@ class Raising(Answers):
 
 def drained(made: pipeline.CudaSession) -> bool:
     """Whether ``drain`` comes to an end."""
-    thread = threading.Thread(target=made.drain, daemon=True)
+
+    def drain() -> None:
+        with suppress(driver.CudaError):
+            made.drain()
+
+    thread = threading.Thread(target=drain, daemon=True)
     thread.start()
-    thread.join(10)
+    thread.join(20)
     return not thread.is_alive()
 
 
@@ -365,13 +374,6 @@ def opened(late: Late, engine: Doubling, scenario: Any, streams: int, **options:
     return pipeline.CudaSession(plan, lambda _device: engine), once
 
 
-def driven(seed: int, devices: int, monkeypatch: pytest.MonkeyPatch) -> Late:
-    late = Late(seed, devices)
-    monkeypatch.setattr(driver, "cu", fake_cuda.install(late))
-    monkeypatch.setattr(driver, "_OUT_OF_MEMORY", CUresult.CUDA_ERROR_OUT_OF_MEMORY)
-    return late
-
-
 @st.composite
 def batches(draw: st.DrawFn, largest: int) -> slice | np.ndarray:
     count = draw(st.integers(1, largest))
@@ -387,7 +389,8 @@ def test_every_sample_has_its_own_answer_once(data: st.DataObject) -> None:
     draw = data.draw
     with pytest.MonkeyPatch.context() as monkeypatch:
         devices, streams = draw(st.integers(1, 3)), draw(st.integers(1, 3))
-        late = driven(draw(st.integers(0, 2**32)), devices, monkeypatch)
+        late = Late(draw(st.integers(0, 2**32)), devices)
+        install(late, monkeypatch)
         two, largest = draw(st.booleans()), draw(st.integers(1, 19))
         engine = (Adding if two else Doubling)(late, largest)
         made, once = opened(
@@ -434,7 +437,8 @@ def test_after_a_fault_every_batch_still_ends_once(data: st.DataObject) -> None:
     calls = ("cuEventSynchronize", "cuMemcpyAsync", "cuEventRecord", "cuStreamWaitEvent", "cuCtxSetCurrent")
     with pytest.MonkeyPatch.context() as monkeypatch:
         devices = draw(st.integers(1, 2))
-        late = driven(draw(st.integers(0, 2**32)), devices, monkeypatch)
+        late = Late(draw(st.integers(0, 2**32)), devices)
+        install(late, monkeypatch)
         made, once = opened(late, Doubling(late, 8), "Offline", draw(st.integers(1, 2)), devices=devices)
         made.place({"x": np.ones((COUNT, WIDTH), np.float32)})
         broken, call = draw(st.integers(0, 12)), draw(st.sampled_from(calls))
@@ -446,17 +450,7 @@ def test_after_a_fault_every_batch_still_ends_once(data: st.DataObject) -> None:
                 made.submit(slice(0, 1), [number])
             except Exception:
                 refused.add(number)
-        drained = threading.Thread(target=_drain, args=(made,), daemon=True)
-        drained.start()
-        drained.join(20)
-        assert not drained.is_alive()
+        assert drained(made)
         assert once.came.keys() | refused == set(range(14))
         assert not once.came.keys() & refused
         assert {len(came) for came in once.came.values()} <= {1}
-
-
-def _drain(made: Any) -> None:
-    try:
-        made.drain()
-    except driver.CudaError:
-        return

@@ -26,8 +26,8 @@ from harness.benchmarks.dlrm_v2.layers import Shape, name_bottom, name_table, na
 from harness.benchmarks.dlrm_v2.network import write_network  # noqa: E402
 from harness.benchmarks.network_builder import NetworkSession  # noqa: E402
 from harness.benchmarks.sources import REHEARSAL  # noqa: E402
-from tests.unit.harness.generated import generate  # noqa: E402
 
+REHEARSED = ("dlrm", 2)
 ROWS = 2_401  # the first 1,201 are evaluated
 Arrays = dict[str, Any]
 
@@ -153,11 +153,6 @@ class Given:
         if out is not None:
             out[...] = array
         return array
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return generate(tmp_path_factory, "dlrm", 2)
 
 
 def test_the_network_of_a_rehearsal_foresees_every_click(made: Path, tmp_path: Path) -> None:

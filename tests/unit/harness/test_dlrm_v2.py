@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -30,21 +29,12 @@ from harness.benchmarks.dlrm_v2.criteo import (  # noqa: E402
 )
 from harness.benchmarks.dlrm_v2.layers import Shape, list_weights, name_table  # noqa: E402
 from harness.benchmarks.dlrm_v2.rehearsal import CHECKPOINT  # noqa: E402
-from tests.unit.harness.generated import build_dataset, generate  # noqa: E402
+from tests.unit.harness.generated import build_dataset  # noqa: E402
 
 SAMPLES = 3
+REHEARSED = ("dlrm_v2", SAMPLES)
 # Of dlrm_trace_of_aggregated_samples.txt, as the README of the reference gives it.
 TRACE = "3db90209564316f2506c99cc994ad0b2"
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return generate(tmp_path_factory, "dlrm_v2", SAMPLES)
-
-
-@pytest.fixture
-def folder(made: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(made, tmp_path / "made"))
 
 
 def build(folder: Path, **settings: object) -> Path:

@@ -37,11 +37,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture
-def folder(made: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(made, tmp_path / "made"))
-
-
 def build(folder: Path) -> Path:
     return build_dataset(histories, folder / "data")
 

@@ -20,52 +20,31 @@ from tests.unit.harness.conftest import ENGINES, Artifacts
 SCENARIOS = ("SingleStream", "Server", "Offline")  # MultiStream computes as SingleStream does
 
 # Each makes one thing fail inside the child, after the warm-up where it would otherwise fail there.
+COUNTED = """
+calls = 0
+def {function}({given}):
+    global calls
+    calls += 1
+    if calls > {healthy}:
+        {fault}
+    return {answer}
+"""
+BROKEN = 'raise ZeroDivisionError("broken on purpose")'
+
+
+def fail_later(function: str, given: str, answer: str, fault: str = BROKEN, healthy: int = 8) -> str:
+    return COUNTED.format(function=function, given=given, answer=answer, fault=fault, healthy=healthy)
+
+
+POSTPROCESS = "postprocess", "outputs", "highest_class(outputs)"
 FAULTS = {
-    "postprocess": """
-calls = 0
-def postprocess(outputs):
-    global calls
-    calls += 1
-    if calls > 8:
-        raise ZeroDivisionError("broken on purpose")
-    return highest_class(outputs)
-""",
-    "short": """
-calls = 0
-def postprocess(outputs):
-    global calls
-    calls += 1
-    return highest_class(outputs)[: None if calls <= 8 else 0]
-""",
-    "exit": """
-calls = 0
-def postprocess(outputs):
-    global calls
-    calls += 1
-    if calls > 8:
-        raise SystemExit("broken on purpose")
-    return highest_class(outputs)
-""",
-    "compute": """
-calls = 0
-healthy = NullSession.compute
-def compute(self, rows):
-    global calls
-    calls += 1
-    if calls > 8:
-        raise ZeroDivisionError("broken on purpose")
-    return healthy(self, rows)
-NullSession.compute = compute
-""",
-    "load": """
-calls = 0
-def place(self, samples):
-    global calls
-    calls += 1
-    if calls > 1:
-        raise ZeroDivisionError("broken on purpose")
-NullSession.place = place
-""",
+    "postprocess": fail_later(*POSTPROCESS),
+    "short": fail_later(*POSTPROCESS, "return highest_class(outputs)[:0]"),
+    "exit": fail_later(*POSTPROCESS, 'raise SystemExit("broken on purpose")'),
+    "compute": "compute_healthy = NullSession.compute"
+    + fail_later("compute", "self, rows", "compute_healthy(self, rows)")
+    + "NullSession.compute = compute\n",
+    "load": fail_later("place", "self, samples", "None", healthy=1) + "NullSession.place = place\n",
     "lost": """
 def submit(self, rows, token):
     pass

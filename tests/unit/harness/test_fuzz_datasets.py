@@ -40,7 +40,6 @@ from harness.benchmarks.dlrm_v3.histories import (
 from harness.benchmarks.dlrm_v3.histories import USER_COUNTS as ASKING
 from harness.benchmarks.dlrm_v3.layers import CATEGORIES, ITEMS, USERS
 from harness.benchmarks.images import decode_image
-from harness.benchmarks.language.prompt_sets import read_tokenizer as read_language_tokenizer
 from harness.benchmarks.language.tables import read_table, write_frame
 from harness.benchmarks.mapped_arrays import map_array
 from harness.benchmarks.pointpainting import infos
@@ -315,12 +314,6 @@ READERS: Mapping[str, Reader] = {
             for name, data in CLIP.items()
         ),
         ("tokenizer", alone("tokenizer.json", lambda p: prompts.read_tokenizer(p.parent, FIX)), (make_tokenizer(),), 4),
-        (
-            "tokenizer of texts",
-            alone("tokenizer.json", lambda p: read_language_tokenizer(p.parent, FIX)),
-            (make_tokenizer(),),
-            4,
-        ),
         ("utterances", alone("a.json", lambda path: list(rnnt._read_manifest(path))), (dump(SPOKEN),), 1),
         ("packed utterances", alone(PACKED, lambda path: read_manifest(path.parent, path)), (dump(REPACKED),), 1),
         ("sound", alone("a.flac", read_sound), (make_sound("FLAC"), make_sound("WAV")), 4),

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from tests.processes import wait_for
-from tests.unit.harness.children import ROOT
+from tests.unit.harness.children import ROOT, run_python
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="orphans are adopted on Linux only")
 
@@ -149,16 +149,7 @@ def test_what_a_command_leaves_behind_ends_when_the_pass_is_killed(
 def test_all_that_a_command_printed_is_passed_on(tmp_path: Path) -> None:
     """More than a pipe holds, and the last of it just before the end."""
     (tmp_path / "command.py").write_text("print('line\\n' * 40_000 + 'the end')")
-    ended = subprocess.run(
-        [sys.executable, "-c", PASS],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert ended.stdout == "ended 0\n", ended.stderr
+    assert run_python(tmp_path, "-c", PASS) == "ended 0\n"
     assert (tmp_path / "output").read_text() == "line\n" * 40_000 + "the end\n"
 
 
@@ -196,22 +187,9 @@ def test_all_that_a_command_printed_is_passed_on(tmp_path: Path) -> None:
     ],
 )
 def test_how_a_command_ended_is_reported(words: str, own: dict[str, object], reported: str, tmp_path: Path) -> None:
-    assert run_to_the_end(["sh", "-c", words], own, tmp_path) == reported
+    assert run_python(tmp_path, "-c", ENDING, json.dumps([["sh", "-c", words], own])).strip() == reported
 
 
 def test_a_command_that_is_not_there_is_refused_by_its_name(tmp_path: Path) -> None:
-    reported = run_to_the_end(["/no/such/command"], {}, tmp_path)
-    assert reported == "refused: /no/such/command failed to start: No such file or directory"
-
-
-def run_to_the_end(words: list[str], own: dict[str, object], folder: Path) -> str:
-    ended = subprocess.run(
-        [sys.executable, "-c", ENDING, json.dumps([words, own])],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-    return ended.stdout.strip()
+    reported = run_python(tmp_path, "-c", ENDING, json.dumps([["/no/such/command"], {}]))
+    assert reported == "refused: /no/such/command failed to start: No such file or directory\n"

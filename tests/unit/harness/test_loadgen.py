@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -20,7 +17,7 @@ from harness.contract import Mode, Scenario  # noqa: E402
 from harness.errors import HarnessError  # noqa: E402
 from harness.run import loadgen  # noqa: E402
 from harness.run.loadgen import Prepared, Responder, prepare  # noqa: E402
-from tests.unit.harness.children import ROOT  # noqa: E402
+from tests.unit.harness.children import run_python  # noqa: E402
 
 BRIEF = {"min_duration_ms": 2000, "min_query_count": 10}
 
@@ -161,17 +158,7 @@ print(json.dumps(tell(json.loads(sys.argv[1]))))
 def describe(case: object, folder: Path, conf: str = "") -> Any:
     if conf:
         (folder / "user.conf").write_text(conf)
-    ended = subprocess.run(
-        [sys.executable, "-c", CHILD, json.dumps(case)],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert ended.returncode == 0, ended.stderr
-    return json.loads(ended.stdout)
+    return json.loads(run_python(folder, "-c", CHILD, json.dumps(case)))
 
 
 @pytest.mark.parametrize(
@@ -259,12 +246,16 @@ def release(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp
     return str(request.param)
 
 
+def ask(folder: Path, mode: Mode = "performance", **more: str) -> loadgen.Test:
+    conf = folder / "user.conf"
+    return loadgen.Test(scenario="Offline", mode=mode, model_key="m", user_conf=conf, log_dir=folder, **more)
+
+
 @pytest.mark.parametrize("mode", ["performance", "accuracy"])
 def test_every_release_that_has_the_seeds_of_a_round_runs_it(release: str, mode: Mode, tmp_path: Path) -> None:
     conf = tmp_path / "user.conf"
     conf.write_text("m.Offline.target_qps = 7\nm.Offline.min_duration = 3000\n")
-    asked = loadgen.Test(scenario="Offline", mode=mode, model_key="m", user_conf=conf, log_dir=tmp_path)
-    prepared = prepare(asked)
+    prepared = prepare(ask(tmp_path, mode))
     if parameter := RELEASES[release][1]:
         assert prepared.settings.files == [(str(conf), {"is_mlperf_conf": False, "conf_type": 1}[parameter])]
     else:  # its settings of the round are in a file of their own
@@ -280,9 +271,8 @@ def test_a_release_whose_mlperf_conf_is_missing_refuses_the_run_with_the_fix(
 ) -> None:
     monkeypatch.setattr(lg, "TestSettings", make_settings("4.0"))
     monkeypatch.setattr(lg, "__file__", str(tmp_path / "mlperf_loadgen.so"))
-    asked = loadgen.Test(scenario="Offline", mode="accuracy", model_key="m", user_conf=tmp_path, log_dir=tmp_path)
     with pytest.raises(HarnessError) as caught:
-        prepare(asked)
+        prepare(ask(tmp_path))
     assert ("mlperf.conf" in str(caught.value), "doctor" in caught.value.fix) == (True, True)
 
 
@@ -304,14 +294,7 @@ def test_compliance_tests_need_a_release_that_knows_their_file_apart(release: st
     conf, audit = tmp_path / "user.conf", tmp_path / "audit.config"
     conf.write_text("m.Offline.target_qps = 7\n")
     audit.write_text("*.*.mode = 2\n*.*.qsl_rng_seed = 5\n*.*.performance_issue_same = 1\n")
-    asked = loadgen.Test(
-        scenario="Offline",
-        mode="performance",
-        model_key="m",
-        user_conf=conf,
-        log_dir=tmp_path,
-        audit_config=str(audit),
-    )
+    asked = ask(tmp_path, audit_config=str(audit))
     if RELEASES[release][1] == "is_mlperf_conf":
         with pytest.raises(HarnessError) as caught:
             prepare(asked)

@@ -137,6 +137,13 @@ def make_plan(recorder: Recorder, *, streams: int) -> LoadPlan:
     return make_load_plan(batch_size=BATCH, streams=streams, completed=recorder.completed, failed=recorder.failed)
 
 
+def compute_all(session: LoopSession, given: Ragged) -> None:
+    session.place({"x": given})
+    for row in range(len(given)):
+        session.submit(slice(row, row + 1), [row])
+    session.drain()
+
+
 def samples(count: int) -> Ragged:
     return Ragged([np.arange(1 + row % 7, dtype=np.float64) + 100 * row for row in range(count)])
 
@@ -155,10 +162,7 @@ def test_samples_compute_side_by_side_between_two_questions(kind: str) -> None:
 
     plan = make_plan(recorder, streams=2)
     session = LoopSession(ENGINES[kind], plan, meet, at_once=2, step_threads=2)
-    session.place({"x": samples(4)})
-    for row in range(4):
-        session.submit(slice(row, row + 1), [row])
-    session.drain()
+    compute_all(session, samples(4))
     session.close()
     assert recorder.answers == {row: [200.0 * row] for row in range(3)}
     assert recorder.failures == {3: "odd"}
@@ -179,10 +183,7 @@ def test_outputs_are_kept_no_longer_than_they_serve(kind: str) -> None:
 
     plan = make_plan(recorder, streams=1)
     session = LoopSession(ENGINES[kind], plan, add_up, at_once=1, reuse_outputs=True)
-    session.place({"x": Ragged([np.arange(3.0), np.arange(3.0)])})
-    for row in range(2):
-        session.submit(slice(row, row + 1), [row])
-    session.drain()
+    compute_all(session, Ragged([np.arange(3.0), np.arange(3.0)]))
     assert recorder.answers == {0: [120.0], 1: [120.0]}
     assert len({id(found) for each in seen if (found := each()) is not None}) <= 2
     session.close()
@@ -193,10 +194,7 @@ def test_outputs_are_kept_no_longer_than_they_serve(kind: str) -> None:
 def test_each_sample_gets_its_own_answer_in_shared_batches(kind: str, at_once: int, step_threads: int) -> None:
     recorder, count = Recorder(), 60
     session, inner = load(recorder, kind, at_once=at_once, step_threads=step_threads)
-    session.place({"x": samples(count)})
-    for row in range(count):
-        session.submit(slice(row, row + 1), [row])
-    session.drain()
+    compute_all(session, samples(count))
     assert recorder.answers == {row: (sample * 4).tolist() for row, sample in enumerate(samples(count))}
     assert sum(inner.batches) == 2 * sum(len(sample) for sample in samples(count))
     if not at_once:
@@ -224,10 +222,7 @@ def test_no_more_samples_are_under_way_than_there_may_be(kind: str, at_once: int
 
     plan = make_plan(recorder, streams=2)
     session = LoopSession(ENGINES[kind], plan, go, at_once=at_once)
-    session.place({"x": samples(40)})
-    for row in range(40):
-        session.submit(slice(row, row + 1), [row])
-    session.drain()
+    compute_all(session, samples(40))
     session.close()
     assert recorder.answers == {row: [400.0 * row] for row in range(40)}
     assert max(most) <= at_once
@@ -249,9 +244,7 @@ def test_the_rows_of_one_sample_are_computed_by_all_streams() -> None:
 
     recorder = Recorder()
     session = LoopSession(Meeting, make_plan(recorder, streams=streams), ask)
-    session.place({"x": Ragged([np.arange(2 * streams * BATCH) + 100.0])})
-    session.submit(slice(0, 1), [0])
-    session.drain()
+    compute_all(session, Ragged([np.arange(2 * streams * BATCH) + 100.0]))
     session.close()
     assert recorder.failures == {}
     assert recorder.answers == {0: (2 * np.arange(2 * streams * BATCH) + 200.0).tolist()}
@@ -261,10 +254,7 @@ def test_the_rows_of_one_sample_are_computed_by_all_streams() -> None:
 def test_a_failed_batch_fails_its_samples_once_and_no_others(kind: str) -> None:
     recorder = Recorder()
     session, _ = load(recorder, kind, at_once=1)
-    session.place({"x": Ragged([np.array([1.0, 2]), np.array([13.0] * 9), np.array([6.5]), np.array([3.0])])})
-    for row in range(4):
-        session.submit(slice(row, row + 1), [row])
-    session.drain()
+    compute_all(session, Ragged([np.array([1.0, 2]), np.array([13.0] * 9), np.array([6.5]), np.array([3.0])]))
     assert recorder.answers == {0: [4, 8], 3: [12]}
     assert recorder.failures == {1: "unlucky", 2: "unlucky"}  # 6.5 is 13 in its second call
     with pytest.raises(ValueError, match="unlucky"):
@@ -276,10 +266,7 @@ def test_a_failed_batch_fails_its_samples_once_and_no_others(kind: str) -> None:
 def test_a_loop_that_raises_or_asks_for_nothing_fails_its_sample(kind: str) -> None:
     recorder = Recorder()
     session, _ = load(recorder, kind)
-    session.place({"x": Ragged([np.zeros(0), np.ones(1)])})
-    for row in range(2):
-        session.submit(slice(row, row + 1), [row])
-    session.drain()
+    compute_all(session, Ragged([np.zeros(0), np.ones(1)]))
     assert recorder.answers == {1: [4]}
     assert "requested inputs of [0] rows" in recorder.failures[0]
     session.close()
@@ -345,10 +332,7 @@ def test_parts_of_a_model_have_an_engine_each_and_samples_go_from_one_to_the_oth
 
     plan = replace(make_plan(recorder, streams=2), engine=tmp_path)
     session = LoopSession(make, plan, go, parts={"front": (), "back": ()})
-    session.place({"x": samples(count)})
-    for row in range(count):
-        session.submit(slice(row, row + 1), [row])
-    session.drain()
+    compute_all(session, samples(count))
     assert recorder.answers == {row: [[400.0 * row] * 3] for row in range(count) if row != 7}
     assert "requested the part 'side'" in recorder.failures[7]
     assert sum(made["back"].batches) == count

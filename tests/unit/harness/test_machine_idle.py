@@ -98,16 +98,13 @@ def use_processors(monkeypatch: pytest.MonkeyPatch, *shares: float) -> list[floa
     return waits
 
 
-def test_quiet_machine_costs_one_glance(monkeypatch: pytest.MonkeyPatch) -> None:
-    waits = use_processors(monkeypatch, 0.2)
+@pytest.mark.parametrize(("shares", "waited"), [([0.2], [probe.GLANCE]), ([0.9, 0.4], [probe.GLANCE, 2.0])])
+def test_quiet_machine_costs_one_glance_and_short_load_is_let_through(
+    shares: list[float], waited: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = use_processors(monkeypatch, *shares)
     assert find_busy(0, 2.0) is None
-    assert waits == [probe.GLANCE]
-
-
-def test_short_load_is_let_through(monkeypatch: pytest.MonkeyPatch) -> None:
-    waits = use_processors(monkeypatch, 0.9, 0.4)
-    assert find_busy(0, 2.0) is None
-    assert waits == [probe.GLANCE, 2.0]
+    assert waits == waited
 
 
 def test_real_load_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,11 +52,11 @@ def share(found: list[Node], workers: int, threads: int = 0, cores: int = 0) -> 
     return [(place.node, place.threads) for place in share_out(found, usable, cores or len(usable), workers, threads)]
 
 
-def test_nodes_are_read_by_number_with_their_memory(tmp_path: Path) -> None:
+def test_nodes_are_read_by_number(tmp_path: Path) -> None:
     system = make_system(tmp_path, node10="8-9", node2="4-7", node0="0-3")
     found = list_nodes(system, set(range(16)))
     assert [node.number for node in found] == [0, 2, 10]
-    assert found[1] == Node(2, frozenset({4, 5, 6, 7}), 4 << 30)
+    assert found[1] == Node(2, frozenset({4, 5, 6, 7}))
 
 
 def test_processors_that_are_offline_or_not_allowed_are_not_used(tmp_path: Path) -> None:

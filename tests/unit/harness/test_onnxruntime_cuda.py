@@ -13,8 +13,7 @@ from tests.shared import need
 need("onnx")
 ort = pytest.importorskip("onnxruntime")
 
-from harness.backends import BackendEngine, BuildPlan, LoadPlan  # noqa: E402
-from harness.contract import Counter  # noqa: E402
+from harness.backends import BackendEngine, LoadPlan  # noqa: E402
 from harness.errors import HarnessError  # noqa: E402
 from tests.gpu import resnet  # noqa: E402
 from tests.unit.harness import fake_cuda  # noqa: E402
@@ -23,7 +22,7 @@ fake_cuda.provide()
 
 from harness.backends import onnxruntime_cuda  # noqa: E402
 from harness.cuda.driver import Device, DeviceMemory  # noqa: E402
-from tests.unit.harness.plans import make_load_plan  # noqa: E402
+from tests.unit.harness.plans import make_build_plan, make_load_plan  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -34,16 +33,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def build(model: Path, output: Path, precision: str = "fp16", **options: Any) -> BackendEngine:
-    made = onnxruntime_cuda.build(
-        BuildPlan(
-            model=model,
-            output=output,
-            batch_size=4,
-            precision=precision,
-            options=options,
-            counter=Counter(output / "counter"),
-        )
-    )
+    made = onnxruntime_cuda.build(make_build_plan(model, output, precision=precision, **options))
     made.write(output)
     return made
 
@@ -127,13 +117,7 @@ def bind(found: onnxruntime_cuda.LoadedModel) -> onnxruntime_cuda.BoundModel:
     ],
 )
 def test_a_session_is_opened_as_the_run_says(
-    precision: str,
-    options: dict[str, Any],
-    choice: str,
-    value: str | None,
-    model: Path,
-    tmp_path: Path,
-    opened: list[Opened],
+    precision: str, options: Any, choice: str, value: str | None, model: Path, tmp_path: Path, opened: list[Opened]
 ) -> None:
     bind(loaded(model, tmp_path, precision, **options)).prepare(4)
     assert [session.choices.get(choice) for session in opened] == [value]

@@ -25,7 +25,7 @@ TOKENS = 4
 PROMPTS = [np.array([10 * (row + 1), 3, 5], np.int32) for row in range(8)]
 
 
-Ask = Callable[..., Any]
+Ask, Serve = Callable[..., Any], Callable[..., Server]
 
 
 @pytest.fixture
@@ -43,11 +43,8 @@ def load(recorder: Recorder) -> Iterator[Ask]:
         def load(*servers: Server, options: dict[str, Any] | None = None, **changed: Any) -> Any:
             url = ",".join(server.url for server in servers)
             known = {"url": url, "timeout_s": 20, "idle_timeout_s": 20, "token_ids": True}
-            served: dict[str, Any] = {
-                "scenario": "Server",
-                "sampling": Sampling(max_new_tokens=TOKENS),
-                "streaming": True,
-            }
+            sampling = Sampling(max_new_tokens=TOKENS)
+            served: dict[str, Any] = {"scenario": "Server", "sampling": sampling, "streaming": True}
             client = openai.load(recorder.make_plan(options={**known, **(options or {})}, **served | changed))
             stack.callback(client.close)
             client.place(PROMPTS)
@@ -68,7 +65,7 @@ def expected(row: int) -> list[int]:
 
 @pytest.mark.parametrize(("streaming", "processes"), [(True, 1), (False, 1), (True, 2)])
 def test_answers_are_the_tokens_that_the_server_gave(
-    streaming: bool, processes: int, load: Ask, serve: Callable[..., Server], recorder: Recorder
+    streaming: bool, processes: int, load: Ask, serve: Serve, recorder: Recorder
 ) -> None:
     server = serve()
     client = load(server, streaming=streaming, options={"client_processes": processes})
@@ -95,7 +92,7 @@ def test_answers_are_the_tokens_that_the_server_gave(
     ],
 )
 def test_no_default_of_a_server_narrows_what_is_drawn_from(
-    sampling: Sampling, said: dict[str, float], load: Ask, serve: Callable[..., Server], recorder: Recorder
+    sampling: Sampling, said: dict[str, float], load: Ask, serve: Serve, recorder: Recorder
 ) -> None:
     """llama.cpp's server draws from the 40 likeliest tokens, and from none that is 20 times less likely than the first,
     unless it is asked otherwise. The likeliest one needs no words."""
@@ -115,7 +112,7 @@ OF_PROMPTS = [0, 0, 1, 1, 2, 0, 0, 0]
     [("", True, 1), ("", False, 1), ("goes on", True, 1), ("goes on", False, 1), ("goes on", True, 2)],
 )
 def test_an_answer_ends_with_the_stop_sequence_of_its_prompt(
-    streaming: bool, processes: int, mischief: str, load: Ask, serve: Callable[..., Server], recorder: Recorder
+    streaming: bool, processes: int, mischief: str, load: Ask, serve: Serve, recorder: Recorder
 ) -> None:
     """Of a server that does not stop there, what comes behind it is neither logged nor counted."""
     server = serve(mischief)
@@ -127,12 +124,11 @@ def test_an_answer_ends_with_the_stop_sequence_of_its_prompt(
     ended = {2: [30, 31, 32], 4: [50, 51, 52]}
     assert recorder.wait(len(PROMPTS)) == {row: ended.get(row, expected(row)) for row in range(len(PROMPTS))}
     said = {document["prompt"][0]: document.get("stop") for document in server.asked}
-    assert said == {
-        10 * (row + 1): [STOPS[number - 1].text] if number else None for row, number in enumerate(OF_PROMPTS)
-    }
+    stops = [[STOPS[number - 1].text] if number else None for number in OF_PROMPTS]
+    assert said == {10 * (row + 1): stop for row, stop in enumerate(stops)}
 
 
-def test_prompts_go_to_the_replica_with_the_fewest(load: Ask, serve: Callable[..., Server], recorder: Recorder) -> None:
+def test_prompts_go_to_the_replica_with_the_fewest(load: Ask, serve: Serve, recorder: Recorder) -> None:
     """The first replica never ends an answer: it gets what it may hold, the others get everything else."""
     stuck, well = serve("keeps alive"), serve()
     client = load(stuck, well, options={"concurrency": 2})
@@ -159,7 +155,7 @@ MISCHIEF = {
 
 
 @pytest.mark.parametrize("mischief", MISCHIEF)
-def test_misbehaviour_is_named(mischief: str, load: Ask, serve: Callable[..., Server], recorder: Recorder) -> None:
+def test_misbehaviour_is_named(mischief: str, load: Ask, serve: Serve, recorder: Recorder) -> None:
     server = serve(mischief)
     load(server).submit(1, 0)
     error = recorder.failure()
@@ -167,7 +163,7 @@ def test_misbehaviour_is_named(mischief: str, load: Ask, serve: Callable[..., Se
     assert error.fix
 
 
-def test_silence_within_a_stream_ends_it(load: Ask, serve: Callable[..., Server], recorder: Recorder) -> None:
+def test_silence_within_a_stream_ends_it(load: Ask, serve: Serve, recorder: Recorder) -> None:
     load(serve("stalls"), options={"idle_timeout_s": 1}).submit(1, 0)
     assert "no new token for 1 s" in recorder.failure().problem
     assert recorder.firsts == {1: [10]}
@@ -175,7 +171,7 @@ def test_silence_within_a_stream_ends_it(load: Ask, serve: Callable[..., Server]
 
 @pytest.mark.parametrize("processes", [1, 2])
 def test_first_failure_cancels_what_is_under_way_and_sends_nothing_more(
-    processes: int, load: Ask, serve: Callable[..., Server], recorder: Recorder
+    processes: int, load: Ask, serve: Serve, recorder: Recorder
 ) -> None:
     stuck, broken = serve("keeps alive"), serve("error")
     client = load(stuck, broken, options={"client_processes": processes})
@@ -184,7 +180,7 @@ def test_first_failure_cancels_what_is_under_way_and_sends_nothing_more(
     assert "device lost" in recorder.failure(8).problem
 
 
-def test_processes_have_as_much_as_declared(load: Ask, serve: Callable[..., Server], recorder: Recorder) -> None:
+def test_processes_have_as_much_as_declared(load: Ask, serve: Serve, recorder: Recorder) -> None:
     """And when one of them ends, the run does."""
     server = serve("keeps alive")
     client = load(server, options={"client_processes": 2, "concurrency": 3})
@@ -199,14 +195,14 @@ def test_processes_have_as_much_as_declared(load: Ask, serve: Callable[..., Serv
     assert len(server.asked) == 3
 
 
-def test_another_model_behind_the_address_is_refused_before_the_run(load: Ask, serve: Callable[..., Server]) -> None:
+def test_another_model_behind_the_address_is_refused_before_the_run(load: Ask, serve: Serve) -> None:
     with pytest.raises(HarnessError, match=f"the server serves another-model, not {MODEL}"):
         load(serve("wrong model"), options={"model": MODEL})
     with pytest.raises(HarnessError, match="serves another-model, not"):
         load(serve(), serve("wrong model"))
 
 
-def test_address_of_something_else_is_refused(load: Ask, serve: Callable[..., Server]) -> None:
+def test_address_of_something_else_is_refused(load: Ask, serve: Serve) -> None:
     with pytest.raises(HarnessError, match="/v1/models does not follow the OpenAI protocol"):
         load(serve("no protocol"))
     with pytest.raises(HarnessError, match="is not a server address"):
@@ -215,7 +211,7 @@ def test_address_of_something_else_is_refused(load: Ask, serve: Callable[..., Se
         load(options={"url": ""})
 
 
-def test_a_gone_server_is_named(tmp_path: Path, load: Ask, serve: Callable[..., Server], recorder: Recorder) -> None:
+def test_a_gone_server_is_named(tmp_path: Path, load: Ask, serve: Serve, recorder: Recorder) -> None:
     (tmp_path / "log.start").write_text("loading weights\nCUDA out of memory\n")
     with Server() as server:
         client = load(server, service_log=str(tmp_path))
@@ -227,7 +223,7 @@ def test_a_gone_server_is_named(tmp_path: Path, load: Ask, serve: Callable[..., 
 
 
 def test_key_is_sent_and_never_reported(
-    load: Ask, serve: Callable[..., Server], recorder: Recorder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    load: Ask, serve: Serve, recorder: Recorder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("SERVER_KEY", KEY)
     client = load(serve(), options={"api_key_env": "SERVER_KEY"})
@@ -258,7 +254,7 @@ def checkpoint(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("protocol", ["completions", "chat"])
 @pytest.mark.parametrize("streaming", [True, False])
 def test_text_is_made_of_tokens_and_tokens_of_text(
-    protocol: str, streaming: bool, checkpoint: Path, load: Ask, serve: Callable[..., Server], recorder: Recorder
+    protocol: str, streaming: bool, checkpoint: Path, load: Ask, serve: Serve, recorder: Recorder
 ) -> None:
     server = serve()
     options = {"token_ids": False, "protocol": protocol}
@@ -273,7 +269,7 @@ def test_text_is_made_of_tokens_and_tokens_of_text(
 
 @pytest.mark.parametrize(("mischief", "processes"), [("shares", 2), ("shares in a tree", 1)])
 def test_a_server_that_shares_what_it_computed_is_refused_unless_declared(
-    mischief: str, processes: int, load: Ask, serve: Callable[..., Server], recorder: Recorder
+    mischief: str, processes: int, load: Ask, serve: Serve, recorder: Recorder
 ) -> None:
     """As vLLM and SGLang do unless they are asked not to, and say of themselves."""
     server, options = serve(mischief), {"client_processes": processes}
@@ -287,14 +283,14 @@ def test_a_server_that_shares_what_it_computed_is_refused_unless_declared(
 
 @pytest.mark.parametrize("streaming", [True, False])
 def test_an_answer_that_took_from_another_prompt_fails_the_run(
-    streaming: bool, load: Ask, serve: Callable[..., Server], recorder: Recorder
+    streaming: bool, load: Ask, serve: Serve, recorder: Recorder
 ) -> None:
     load(serve("takes from others"), streaming=streaming).submit(1, 0)
     assert "the server reused 2 cached prompt tokens" in recorder.failure().problem
 
 
 def test_where_no_one_reads_tokens_the_server_counts_them(
-    checkpoint: Path, load: Ask, serve: Callable[..., Server], recorder: Recorder
+    checkpoint: Path, load: Ask, serve: Serve, recorder: Recorder
 ) -> None:
     client = load(serve(), source=checkpoint, logged=False, options={"token_ids": False})
     client.submit(1, 2)
@@ -304,7 +300,7 @@ def test_where_no_one_reads_tokens_the_server_counts_them(
 
 @pytest.mark.parametrize("streaming", [True, False])
 def test_messages_are_sent_as_they_are_and_answered_with_a_text(
-    streaming: bool, load: Ask, serve: Callable[..., Server], recorder: Recorder
+    streaming: bool, load: Ask, serve: Serve, recorder: Recorder
 ) -> None:
     server = serve()
     client = load(server, streaming=streaming, samples=MESSAGES)  # whatever the protocol, and without a tokenizer
@@ -319,7 +315,7 @@ def test_messages_are_sent_as_they_are_and_answered_with_a_text(
     assert "prompt" not in asked
 
 
-def test_a_text_without_a_count_is_refused(load: Ask, serve: Callable[..., Server], recorder: Recorder) -> None:
+def test_a_text_without_a_count_is_refused(load: Ask, serve: Serve, recorder: Recorder) -> None:
     client = load(serve("uncounted"), streaming=False, samples=MESSAGES)
     client.place([np.frombuffer(b'[{"role": "user", "content": "30"}]', np.uint8)])
     client.submit(1, 0)
@@ -341,7 +337,7 @@ ABILITIES = {
 @pytest.mark.parametrize("streaming", [True, False])
 @pytest.mark.parametrize("mischief", ABILITIES)
 def test_a_server_shows_what_it_can(
-    mischief: str, streaming: bool, checkpoint: Path, load: Ask, serve: Callable[..., Server], recorder: Recorder
+    mischief: str, streaming: bool, checkpoint: Path, load: Ask, serve: Serve, recorder: Recorder
 ) -> None:
     server = serve(mischief)
     sampling = Sampling(max_new_tokens=TOKENS, min_new_tokens=2)
@@ -358,13 +354,13 @@ def test_a_server_shows_what_it_can(
 
 
 @pytest.mark.parametrize("mischief", ["error", "breaks", "no usage of it"])
-def test_a_server_that_shows_nothing_is_asked_as_before(mischief: str, load: Ask, serve: Callable[..., Server]) -> None:
+def test_a_server_that_shows_nothing_is_asked_as_before(mischief: str, load: Ask, serve: Serve) -> None:
     """What is wrong with it, the run says."""
     client = load(serve(mischief), options={"token_ids": None})
     assert client.notes["token_ids"] is True
 
 
-def test_a_server_may_add_the_revision(load: Ask, serve: Callable[..., Server], recorder: Recorder) -> None:
+def test_a_server_may_add_the_revision(load: Ask, serve: Serve, recorder: Recorder) -> None:
     """As `transformers serve` does."""
     load(serve("revision")).submit(1, 0)
     assert recorder.wait(1) == {1: expected(0)}

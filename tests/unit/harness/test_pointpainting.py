@@ -17,16 +17,11 @@ from harness.benchmarks.pointpainting import PARTS, boxes, loop
 from harness.benchmarks.pointpainting.points import SEEN, crop_points, group_points, paint_points
 from harness.benchmarks.pointpainting.rehearsal import FOLDER, answer
 from harness.contract import Counter
-from tests.unit.harness.generated import generate
 
 COUNT = 16
+REHEARSED = ("pointpainting", COUNT)
 FIRST = 1_000_000
 CLOUD = f"training/velodyne/{FIRST}.bin"
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return generate(tmp_path_factory, "pointpainting", COUNT)
 
 
 def prepare(folder: Path, output: Path, **settings: object) -> Path:

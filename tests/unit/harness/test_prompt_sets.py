@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -24,22 +23,12 @@ from harness.contract import Counter
 from harness.errors import HarnessError
 from harness.run.tokens import PROMPTS
 from tests.shared import need
-from tests.unit.harness.generated import generate
 
 need("rouge_score")  # whose import brings SciPy along
 COUNT = 8
+REHEARSED = ("llama3_1_8b", COUNT)
 LLAMA = BENCHMARKS["llama3_1_8b"]
 ROWS = "cnn_eval.json"
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return generate(tmp_path_factory, "llama3_1_8b", COUNT)
-
-
-@pytest.fixture
-def data(made: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(made / "data", tmp_path / "data"))
 
 
 def build(source: Path, **settings: object) -> Path:

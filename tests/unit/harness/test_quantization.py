@@ -16,17 +16,15 @@ import pytest
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
-from harness.backends import BuildPlan, load_backend  # noqa: E402
+from harness.backends import load_backend  # noqa: E402
 from harness.contract import Counter, read_progress  # noqa: E402
 from harness.errors import HarnessError  # noqa: E402
-from harness.quantization import (  # noqa: E402
-    floats,
-    onnx_files,
-)
+from harness.quantization import floats, onnx_files  # noqa: E402
 from harness.quantization.calibrating import change_precision  # noqa: E402
 from harness.quantization.comparing import compare_models, compute_outputs, compute_ratio, scale_samples  # noqa: E402
 from tests.gpu import bert, resnet, retinanet  # noqa: E402
 from tests.unit.harness.children import Children  # noqa: E402
+from tests.unit.harness.plans import make_build_plan  # noqa: E402
 
 SIDE = 32
 FLOAT, HALF, INT8, BRAIN, FP8 = 1, 10, 3, 16, 17
@@ -49,6 +47,11 @@ def quantized(plain: Path, folder: Path, ranges: Path | None = None, **settings:
     settings = {"precision": "int8", **settings}
     made = change_precision(model, settings, images(), Counter(folder / "counter"), ranges)
     return model, made
+
+
+def compare(plain: Path, model: Path, samples: dict[str, np.ndarray]) -> float:
+    found = compare_models(plain, model, samples, lambda outputs: outputs[0].argmax(axis=-1))
+    return float(found["signal_to_noise_db"][0])
 
 
 Made = Callable[[str], tuple[Path, dict[str, Any]]]
@@ -157,9 +160,7 @@ def test_attention_is_quantized_too(tmp_path: Path) -> None:
     graph = Graph(path)
     assert all(set(graph.before(node)) == {"DequantizeLinear"} for node in graph.of("MatMul"))
     assert made["residual_sums"] == 2
-    assert (
-        compare_models(plain, path, samples, lambda outputs: outputs[0].argmax(axis=-1))["signal_to_noise_db"][0] > 15
-    )
+    assert compare(plain, path, samples) > 15
 
 
 def test_a_pyramid_resizes_unquantized_and_its_heads_share_no_weights(tmp_path: Path) -> None:
@@ -177,9 +178,7 @@ def test_a_pyramid_resizes_unquantized_and_its_heads_share_no_weights(tmp_path: 
     convolutions = graph.of("Conv")
     assert {graph.before(node)[0] for node in convolutions} == {"DequantizeLinear"}
     assert len({node.input[1] for node in convolutions}) == len(convolutions)
-    assert (
-        compare_models(plain, path, samples, lambda outputs: outputs[0].argmax(axis=-1))["signal_to_noise_db"][0] > 15
-    )
+    assert compare(plain, path, samples) > 15
 
 
 @pytest.mark.parametrize(
@@ -316,15 +315,4 @@ def test_a_file_that_is_no_model(tmp_path: Path, content: bytes, text: str, prec
 @pytest.mark.parametrize("backend", ["onnxruntime", "openvino"])
 def test_a_backend_on_the_processor_takes_a_model_in_several_files(backend: str, split: Path, tmp_path: Path) -> None:
     pytest.importorskip(backend)
-    output = tmp_path / "engine"
-    output.mkdir()
-    options: dict[str, Any] = {}
-    plan = BuildPlan(
-        model=split,
-        output=output,
-        batch_size=4,
-        precision="fp32",
-        options=options,
-        counter=Counter(tmp_path / "counter"),
-    )
-    assert load_backend(backend).build(plan).batch_size == 4
+    assert load_backend(backend).build(make_build_plan(split, tmp_path / "engine")).batch_size == 4

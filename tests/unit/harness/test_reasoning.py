@@ -23,9 +23,9 @@ from harness.benchmarks.language.scoring import (
 )
 from harness.contract import Benchmark, Counter
 from harness.run.tokens import PROMPTS
-from tests.unit.harness.generated import generate
 
 GPT_OSS = Benchmark(name="gpt_oss_120b")
+REHEARSED = (GPT_OSS.name, 4)
 FINAL = "<|channel|>analysis<|message|>Answer: D, no: B<|end|><|channel|>final<|message|>"
 
 
@@ -92,11 +92,6 @@ def test_an_answer_is_judged_as_its_set_is(name: str, text: str, wanted: object,
     assert choose_judge(DEEPSEEK_JUDGES, name).is_right(text, wanted) is right
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return generate(tmp_path_factory, "gpt_oss_120b", 4) / "data"
-
-
 def build(source: Path, output: Path) -> Path:
     output.mkdir()
     load_benchmark(GPT_OSS).build_dataset(source, {}, output, Counter(output.with_name("counter")))
@@ -105,12 +100,12 @@ def build(source: Path, output: Path) -> Path:
 
 def test_a_file_has_the_questions_of_test07_for_both(made: Path, tmp_path: Path) -> None:
     code = load_benchmark(GPT_OSS)
-    dataset = build(made / "acc/acc_eval_compliance_gpqa.pkl", tmp_path / "dataset")
+    dataset = build(made / "data/acc/acc_eval_compliance_gpqa.pkl", tmp_path / "dataset")
     assert len(code.load_samples(dataset)[PROMPTS]) == len(code.load_performance_samples(dataset)[PROMPTS]) == 990
 
 
 def test_repeated_questions_count_as_one(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    dataset = build(made, tmp_path / "dataset")
+    dataset = build(made / "data", tmp_path / "dataset")
     references = {"dataset": ["aime25", "aime25", "gpqa_diamond", "mmlu"], "ground_truth": ["7", "7", "A", "B"]}
     texts = ["Answer: 7", "Answer: 8", "C", "B"]
     monkeypatch.setattr(scoring, "load_references", lambda _: references)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -34,11 +33,6 @@ def rehearse(folder: Path) -> Path:
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("resnet50")
     return rehearse(folder / "rehearsal")
-
-
-@pytest.fixture
-def data(made: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(made / "data", tmp_path / "data"))
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -25,22 +24,13 @@ from harness.benchmarks.rnnt import transcribing  # noqa: E402
 from harness.benchmarks.rnnt.rehearsal import FOLDER, load_parts, transcribe  # noqa: E402
 from harness.benchmarks.speech import RATE, count_edits, load_transcripts, weigh_mels  # noqa: E402
 from harness.verbs import build as builds  # noqa: E402
-from tests.unit.harness.generated import build_dataset, generate  # noqa: E402
+from tests.unit.harness.generated import build_dataset  # noqa: E402
 
 SAMPLES = 3
+REHEARSED = ("rnnt", SAMPLES)
 CHAPTER = "2277/149896"  # the first of the reference's manifest
 FIRST = f"{CHAPTER}/2277-149896-0000.flac"
 TRANSCRIPTS = f"{CHAPTER}/2277-149896.trans.txt"
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return generate(tmp_path_factory, "rnnt", SAMPLES)
-
-
-@pytest.fixture
-def folder(made: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(made, tmp_path / "made"))
 
 
 def build(folder: Path, **settings: object) -> Path:

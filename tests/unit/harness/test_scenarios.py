@@ -67,13 +67,8 @@ def test_many_samples_are_loaded_in_parts(backend: str, children: Children, arti
 
 @pytest.mark.parametrize("backend", ENGINES)
 def test_multistream_query_larger_than_a_batch_is_cut(backend: str, children: Children, artifacts: Artifacts) -> None:
-    ended = children.run(
-        "MultiStream",
-        "accuracy",
-        backend=backend,
-        inputs=artifacts.inputs(backend),
-        settings={"batch_size": 3, "streams": 2},
-    )
+    inputs, settings = artifacts.inputs(backend), {"batch_size": 3, "streams": 2}
+    ended = children.run("MultiStream", "accuracy", backend=backend, inputs=inputs, settings=settings)
     assert ended.result.done, ended.output
     assert dict(ended.answers) == {i: np.int32(label).tobytes() for i, label in enumerate(tiny.labels())}
 

@@ -78,7 +78,7 @@ def test_samples_are_tokens_that_share_latents_and_what_is_drawn_against(source:
 def test_words_are_taken_apart_as_clip_does(tmp_path: Path) -> None:
     write_tokenizer(tmp_path, ["a man is here", "the dog's ball", "a man is there"], "tokenizer")
     tokenizer = clip_tokens.read_tokenizer(tmp_path, "")
-    one, other, spaced = tokenizer.encode(["A  Man's\t12", "a man 's 1 2", "a man"])
+    one, other, spaced = clip_tokens.encode_captions(tokenizer, ["A  Man's\t12", "a man 's 1 2", "a man"])
     assert (one == other).all()
     names = {number: token for token, number in json.loads((tmp_path / "vocab.json").read_text()).items()}
     assert [names[int(token)] for token in spaced[:4]] == [clip_tokens.BEGIN, "a</w>", "man</w>", clip_tokens.END]

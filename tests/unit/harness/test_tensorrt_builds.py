@@ -14,14 +14,14 @@ pytest.importorskip("tensorrt_rtx_bindings", reason="TensorRT for RTX is not ins
 pytest.importorskip("harness.cuda.driver", reason="cuda-python is not installed", exc_type=ImportError)
 onnx = pytest.importorskip("onnx")
 
-from harness.backends import BackendEngine, BuildPlan, load_backend  # noqa: E402
+from harness.backends import BackendEngine, load_backend  # noqa: E402
 from harness.contract import Counter  # noqa: E402
 from harness.cuda.driver import count_devices  # noqa: E402
 from harness.errors import HarnessError  # noqa: E402
 from harness.quantization.calibrating import change_precision  # noqa: E402
 from tests.gpu import bert, resnet  # noqa: E402
 from tests.unit.harness.children import Children  # noqa: E402
-from tests.unit.harness.plans import make_load_plan  # noqa: E402
+from tests.unit.harness.plans import make_build_plan, make_load_plan  # noqa: E402
 
 RESNET = Path(resnet.__file__)
 SIDE, BLOCKS = 32, [1, 1, 1, 1]
@@ -41,15 +41,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def build(model: Path, output: Path, precision: str = "fp32", batch_size: int = 4, **options: Any) -> BackendEngine:
-    output.mkdir(exist_ok=True)
-    plan = BuildPlan(
-        model=model,
-        output=output,
-        batch_size=batch_size,
-        precision=precision,
-        options=options,
-        counter=Counter(output.parent / "counter"),
-    )
+    plan = make_build_plan(model, output, batch_size=batch_size, precision=precision, **options)
     made = load_backend("tensorrt-rtx").build(plan)
     assert isinstance(made, BackendEngine)
     assert (output / made.file).stat().st_size > 100_000

@@ -123,21 +123,10 @@ class FakeInspector:
         return LAYERS
 
 
-class FakeEngine:
-    def create_engine_inspector(self) -> FakeInspector:
-        return FakeInspector()
-
-
-class FakeFormats:
-    JSON = 1
-
-
-class FakeTrt:
-    LayerInformationFormat = FakeFormats
-
-
 def test_the_inspector_is_summed_up() -> None:
-    assert inspect(FakeTrt, FakeEngine(), "context") == {
+    fake_trt = types.SimpleNamespace(LayerInformationFormat=types.SimpleNamespace(JSON=1))
+    fake_engine = types.SimpleNamespace(create_engine_inspector=FakeInspector)
+    assert inspect(fake_trt, fake_engine, "context") == {
         "layers": 3,
         "types": {"CaskConvolution": 2, "gemm": 1},
         "outputs": {"FP32": 1, "Half": 1, "Int8": 1},

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -24,7 +21,7 @@ from harness.verbs.run import choose_sampling, load_generator
 from reconciler.loadgen.consistency import find_inconsistencies
 from reconciler.loadgen.log import DetailLog, parse_detail
 from reconciler.loadgen.summary import find_differing, parse_summary
-from tests.unit.harness.children import ROOT
+from tests.unit.harness.children import run_python
 from tests.unit.harness.token_child import COUNT, LENGTH
 
 CHILD = Path(__file__).with_name("token_child.py")
@@ -39,11 +36,7 @@ def run(scenario: str, mode: str, folder: Path) -> DetailLog:
 
 def run_child(scenario: str, mode: str, folder: Path, *more: str) -> str:
     (folder / "user.conf").write_text(CONF + RATES, encoding="ascii")
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, str(CHILD), scenario, mode, str(folder), *more]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return run_python(folder, str(CHILD), scenario, mode, str(folder), *more)
 
 
 def run_undisturbed(scenario: str, folder: Path) -> DetailLog:
@@ -142,20 +135,20 @@ class Rows:
         return np.array(indices, np.intp)
 
 
+Made = tuple[TokenCompleter, Recorder, Guard, TokenSut]
+
+
 @pytest.fixture
-def made(tmp_path: Path) -> tuple[TokenCompleter, Recorder, Guard, TokenSut]:
+def made(tmp_path: Path) -> Made:
     return make(tmp_path)
 
 
-def make(folder: Path, **changed: Any) -> tuple[TokenCompleter, Recorder, Guard, TokenSut]:
+def make(folder: Path, **changed: Any) -> Made:
     recorder, guard = Recorder(), Guard()
     kind = {"dtype": "int64", "streaming": True, "logged": True, **changed}
     counter = Counter(folder / "counter")
     completer = TokenCompleter(recorder, Sampling(min_new_tokens=2, max_new_tokens=4), counter, guard, **kind)
     return completer, recorder, guard, TokenSut(Sink(), Rows(), completer, guard)  # type: ignore[arg-type]
-
-
-Made = tuple[TokenCompleter, Recorder, Guard, TokenSut]
 
 
 def test_answer_that_comes_at_once_still_has_a_first_token(made: Made) -> None:
@@ -171,22 +164,14 @@ def test_answer_that_comes_at_once_still_has_a_first_token(made: Made) -> None:
     assert (counts.samples, counts.tokens, counts.shortest, counts.longest, counts.single) == (2, 5, 2, 3, 0)
 
 
-def test_prompt_answered_twice_fails_the_run_and_is_completed_once(made: Made) -> None:
+@pytest.mark.parametrize(("report", "problem"), [("first", "twice"), ("completed", "not in flight")])
+def test_prompt_answered_twice_fails_the_run_and_is_completed_once(report: str, problem: str, made: Made) -> None:
     completer, recorder, guard, sut = made
     sut.issue([50], [3])
-    completer.completed(50, [7, 8])
-    completer.completed(50, [7, 8])
-    assert [identity for identity, _ in recorder.answers] == [50]
-    assert "not in flight" in str(guard.failure)
-
-
-def test_second_first_token_fails_the_run(made: Made) -> None:
-    completer, recorder, guard, sut = made
-    sut.issue([50], [3])
-    completer.first(50, [7])
-    completer.first(50, [7])
-    assert recorder.firsts == [(50, [7])]
-    assert "twice" in str(guard.failure)
+    for _ in range(2):
+        getattr(completer, report)(50, [7, 8])
+    assert (recorder.firsts, len(recorder.answers)) == ([(50, [7, 8] if report == "first" else [7])], report != "first")
+    assert problem in str(guard.failure)
 
 
 @pytest.mark.parametrize(("tokens", "bound"), [([1], "at least 2"), ([1, 2, 3, 4, 5], "at most 4")])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import threading
 import time
@@ -18,16 +19,18 @@ import numpy as np
 import psutil
 import pytest
 
-from harness.backends import LoadPlan, Tensor
+from harness.backends import BackendEngine, LoadPlan, Tensor
 from harness.backends.triton import TritonSession, load
 from harness.backends.triton.grpc_protocol import METHOD, make_input, make_request_head, read_outputs
 from harness.backends.triton.protocol import SharedPart
 from harness.backends.triton.server import find_program
 from harness.backends.triton.serving import ServedEngine
+from harness.contract import Benchmark
 from harness.errors import HarnessError
+from reconciler.storage.process import Child, build_harness_command
 from tests.requests import make_run_request
 from tests.unit.harness import tiny
-from tests.unit.harness.children import Children
+from tests.unit.harness.children import Children, environment
 from tests.unit.harness.conftest import Artifacts
 from tests.unit.harness.plans import make_load_plan
 from tests.unit.harness.triton_server import MODEL, serve
@@ -212,8 +215,6 @@ def test_real_server_that_is_killed_is_named_and_gone(engine: Path, tmp_path: Pa
 
 @real
 def test_real_server_that_cannot_load_its_engine_says_why(engine: Path, tmp_path: Path) -> None:
-    import shutil
-
     broken = tmp_path / "engine"
     shutil.copytree(engine, broken)
     (broken / "made" / "model.onnx").write_bytes(b"no model")
@@ -225,10 +226,6 @@ def test_real_server_that_cannot_load_its_engine_says_why(engine: Path, tmp_path
 @real
 def test_configurations_of_other_backends_are_read_by_the_real_server(engine: Path, tmp_path: Path) -> None:
     """It has none of them; it says so of the backend, and not of the configuration."""
-    from dataclasses import replace
-
-    from harness.backends import BackendEngine
-
     described = BackendEngine.read(engine, "triton")
     for made_by in ("onnxruntime", "openvino"):
         folder = tmp_path / made_by
@@ -245,10 +242,6 @@ def test_configurations_of_other_backends_are_read_by_the_real_server(engine: Pa
 @real
 def test_server_ends_with_the_run_that_started_it(children: Children, artifacts: Artifacts, engine: Path) -> None:
     """A killed run leaves no server."""
-    from harness.contract import Benchmark
-    from reconciler.storage.process import Child, build_harness_command
-    from tests.unit.harness.children import environment
-
     folder = children.place()
     (folder / "user.conf").write_text("*.*.min_duration = 60000\n*.SingleStream.min_query_count = 1\n")
     make_run_request(
@@ -273,19 +266,12 @@ def test_server_ends_with_the_run_that_started_it(children: Children, artifacts:
     assert not alive
 
 
-__all__ = ["engine"]
-
-
 INPUTS = (Tensor("image", (3, -1), "float16"), Tensor("mask", (), "int64"))
-
-
 OUTPUTS = (Tensor("scores", (2,), "float32"), Tensor("count", (), "int32"))
 
 
 # As grpc_service.proto has it: message -> field -> (number, type, repeated).
 _TENSOR = {"name": (1, "string"), "datatype": (2, "string"), "shape": (3, "int64", True)}
-
-
 PROTO: dict[str, dict[str, tuple[Any, ...]]] = {
     "Parameter": {"int64_param": (2, "int64"), "string_param": (3, "string")},
     "Entry": {"key": (1, "string"), "value": (2, "Parameter")},

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -38,12 +37,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     data = tmp_path_factory.mktemp("unet3d") / "data"
     write_case(data / CASE, (40, 50, 60), (1.6, 1.2, 1.2))
     (data / REHEARSAL).write_text("{}")
-    return data
-
-
-@pytest.fixture
-def data(made: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(made, tmp_path / "data"))
+    return data.parent
 
 
 build = partial(build_dataset, unet3d)
@@ -51,7 +45,7 @@ build = partial(build_dataset, unet3d)
 
 def test_a_small_volume_is_filled_up_to_a_window_and_its_intensities_are_bounded(data: Path) -> None:
     output = build(data, dtype="float16")
-    (volume,), (labels,) = unet3d.load_samples(output)["input"], unet3d.load_labels(output)
+    (volume,), (labels,) = unet3d.load_samples(output)["input"], unet3d.load_cases(output, "labels")
     assert (volume.shape, volume.dtype) == ((1, 128, 128, 128), np.float16)
     assert (labels.shape, labels.dtype) == ((1, 128, 128, 128), np.uint8)
     assert float(volume.min()) >= (-79 - 101) / 76.9 - 1e-2
@@ -118,7 +112,7 @@ def test_classes_follow_from_what_all_windows_say_of_a_place() -> None:
 
 def test_dice_is_of_kidneys_and_tumours_and_the_line_is_the_official_one(data: Path, tmp_path: Path) -> None:
     output = build(data)
-    (labels,) = unet3d.load_labels(output)
+    (labels,) = unet3d.load_cases(output, "labels")
     right = np.ascontiguousarray(labels)
     log = AnswerLog(np.arange(1), (right.tobytes(),), 0, 0)
     assert unet3d.score(log, output, tmp_path)["mean"] == pytest.approx(1.0)

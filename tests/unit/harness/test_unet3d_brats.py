@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -42,7 +41,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     labels = np.zeros(DISK, np.int16)
     labels[5, 6:10, 4:8] = [[1, 2, 4, 0]] * 4
     write(data / unet3d_brats.find_file(CASE, "seg"), labels)
-    return data
+    return data.parent
 
 
 def write(path: Path, volume: np.ndarray) -> None:
@@ -53,11 +52,6 @@ def flip_a_byte(path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 0xFF
     path.write_bytes(data)
-
-
-@pytest.fixture
-def data(made: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(made, tmp_path / "data"))
 
 
 build = partial(build_dataset, unet3d_brats.BENCHMARK)

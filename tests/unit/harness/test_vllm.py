@@ -222,17 +222,10 @@ def test_first_failure_ends_all_that_is_under_way(
 
 
 LISTENER = "harness.backends.vllm.speech_worker"
-
-
 ROOT = Path(__file__).resolve().parents[3]
-
-
 HALF = "\ufffd"  # of bytes that are no character: the one reports them while tokens come, the other at the end
-
-
+SMALL = {"layers": 1, "attention_heads": 2, "ffn_dim": 128}
 SECOND = np.zeros(16_000, np.float32)
-
-
 SAYS: dict[str, Any] = {
     "decoder_start_token_id": 50258,
     "no_timestamps_token_id": 50364,
@@ -250,11 +243,7 @@ def listeners_end() -> Iterator[None]:
 
 
 @pytest.fixture
-def whisper(
-    checkpoint: Path,
-    backend: Any,
-    tmp_path: Path,
-) -> Path:
+def whisper(checkpoint: Path, backend: Any, tmp_path: Path) -> Path:
     library = tmp_path / "library"
     library.mkdir()
     fake_vllm.write_library(library)
@@ -278,8 +267,7 @@ def test_a_sound_is_asked_with_the_references_prompt_and_answered_by_text(load: 
 
 @pytest.mark.usefixtures("whisper")
 def test_sounds_are_transcribed_by_processes_on_half_of_the_threads_and_none_goes_by_the_name_of_another(
-    load: Load,
-    recorder: Recorder,
+    load: Load, recorder: Recorder
 ) -> None:
     engine = load(scenario="Offline", streaming=False, samples=SOUNDS, threads=4)
     engine.place([SECOND] * 40)
@@ -353,6 +341,3 @@ def test_vllm_transcribes_as_transformers_does(tmp_path: Path) -> None:
         text = processor.decode(said, skip_special_tokens=True)
         assert found[row].text.replace(HALF, "") == text.replace(HALF, "")
     assert len({answer.text for answer in found.values()}) > 1, "the answers depend on what is heard"
-
-
-SMALL = {"layers": 1, "attention_heads": 2, "ffn_dim": 128}

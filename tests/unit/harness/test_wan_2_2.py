@@ -70,7 +70,7 @@ def test_samples_are_tokens_that_share_a_latent_and_what_is_drawn_against(source
 def test_a_prompt_is_cleaned_filled_up_and_cut_off(tmp_path: Path) -> None:
     write_tokenizer(tmp_path, ["a cat & a dog"])
     tokenizer = prompts.read_tokenizer(tmp_path, "")
-    ids, mask = tokenizer.encode(["a cat & a dog", "  a  cat &amp;amp; a\tdog\n", "dog " * 600])
+    ids, mask = prompts.encode_prompts(tokenizer, ["a cat & a dog", "  a  cat &amp;amp; a\tdog\n", "dog " * 600])
     assert (ids[0] == ids[1]).all()
     assert int(mask[0].sum()) == 6  # and the end
     assert mask[2].all()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,33 +21,23 @@ from harness.benchmarks.whisper.rehearsal import MODEL  # noqa: E402
 from harness.contract import Counter  # noqa: E402
 from harness.errors import HarnessError  # noqa: E402
 from harness.run.tokens import SOUNDS, Sampling, Spoken  # noqa: E402
-from tests.unit.harness.generated import build_dataset, generate  # noqa: E402
+from tests.unit.harness.generated import build_dataset  # noqa: E402
 from tests.unit.harness.recorder import Recorder  # noqa: E402
 
 COUNT, LIMIT = 4, 120
+REHEARSED = ("whisper", COUNT)
 FIRST = "dev-all-repack/0-0_0.wav"
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return generate(tmp_path_factory, "whisper", COUNT)
-
-
-@pytest.fixture
-def folder(made: Path, tmp_path: Path) -> Path:
-    (tmp_path / "made").mkdir()
-    return Path(shutil.copytree(made / "data", tmp_path / "made/data"))
 
 
 build = partial(build_dataset, whisper)
 
 
-def test_waveforms_and_transcripts_are_those_of_the_manifest(folder: Path) -> None:
-    entries = json.loads((folder / whisper.MANIFEST).read_text())
-    output = build(folder)
+def test_waveforms_and_transcripts_are_those_of_the_manifest(data: Path) -> None:
+    entries = json.loads((data / whisper.MANIFEST).read_text())
+    output = build(data)
     sounds = whisper.load_samples(output)[SOUNDS]
     assert load_transcripts(output) == [entry["transcript"] for entry in entries]
-    assert np.array_equal(sounds[0], soundfile.read(folder / FIRST, dtype="float32")[0])
+    assert np.array_equal(sounds[0], soundfile.read(data / FIRST, dtype="float32")[0])
     assert len(sounds) == COUNT
 
 

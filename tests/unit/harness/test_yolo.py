@@ -19,14 +19,9 @@ from harness.benchmarks.accuracy import AnswerLog
 from harness.benchmarks.network_builder import NetworkSession
 from harness.benchmarks.yolo.rehearsal import MODEL
 from harness.contract import Counter
-from tests.unit.harness.generated import generate
 
 COUNT = 8
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return generate(tmp_path_factory, "yolo", COUNT)
+REHEARSED = ("yolo", COUNT)
 
 
 @pytest.fixture(scope="module")

@@ -19,6 +19,7 @@ from reconciler.resource.kinds import Address, Cell, Kind
 from reconciler.resource.records import Artifact, Ended, Record, RecordedInput
 from reconciler.rules.compliance.definition import AuditVerdict, RunLogs, VerdictInputs
 from reconciler.rules.compliance.judging import judge
+from tests.unit.tree.small_cells import log
 
 CELL = Cell("closed", "box", "net", "Offline")
 CUT = b"[\n{\n\n...\n\n}\n]\n"  # as the rules let large logs be published
@@ -33,8 +34,7 @@ def write_detail(rate: float = 1000.0) -> bytes:
         "result_validity": "VALID",
         "result_samples_per_second": rate,
     }
-    lines = ({"key": key, "value": value, "metadata": {"is_error": False}} for key, value in logged.items())
-    return "".join(f":::MLLOG {json.dumps(line)}\n" for line in lines).encode()
+    return log(*logged.items()).encode()
 
 
 def write_answers(values: Sequence[int], code: str = "i", later: int = 0) -> bytes:

@@ -130,7 +130,7 @@ def test_runs_that_met_a_bound_only_just_are_reported_in_pr_each_time(recorded: 
             write_record(RepositoryPaths(recorded), replace(record, values=values))
     Repository(recorded).commit()
     for _ in range(2):
-        remarks = json.loads(reconcile("pr", "--base", "HEAD~1", "--json")[1])["remarks"]
+        remarks = reconcile.report("pr", "--base", "HEAD~1")["remarks"]
         reported = [r["message"] for r in remarks if r["level"] == "warning" and "headroom" in r["message"]]
         assert len(reported) == 1
         assert "9.85 of 10" in reported[0]

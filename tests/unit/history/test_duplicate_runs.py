@@ -130,8 +130,7 @@ def two_results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("mode", ["performance", "accuracy"])
 def test_a_log_recorded_for_two_benchmarks_is_named_in_both(two_results: Path, tmp_path: Path, mode: str) -> None:
-    root = tmp_path / "repository"
-    copy_folder(two_results, root)
+    root = copy_folder(two_results, tmp_path / "repository")
     assert not find_contradicted(root)
     base, runs = git.resolve(root, "HEAD"), dict[str, Record]()
     for path in sorted((root / "state/records/Run").glob("*.json")):

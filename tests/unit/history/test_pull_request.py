@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
+from reconciler.desired.detail import Detail
+from reconciler.desired.state import Desired
 from reconciler.diff.change import Action, Change, Chosen, Reason, Work
 from reconciler.diff.impact import Effect
 from reconciler.history.pull_request import compute_impact
@@ -68,10 +70,11 @@ def snapshot(name: str, side: Side) -> Any:
     recorded = {"target_qps": RecordedInput("1", "specs/a.yaml:7"), "streams": RecordedInput("1", "specs/a.yaml:8")}
     return SimpleNamespace(
         commit=name,
-        desired=SimpleNamespace(
-            resources=resources,
+        desired=Desired(
+            digest="",
+            resources=tuple(resources),
             by_address={resource.address: resource for resource in resources},
-            detail=lambda _: SimpleNamespace(inputs=inputs),
+            detail=lambda _: Detail(inputs),
         ),
         difference=SimpleNamespace(
             changes=side.changes,

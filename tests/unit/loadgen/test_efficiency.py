@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
 import pytest
 
-from reconciler.loadgen.log import DetailLog, parse_detail
+from reconciler.loadgen.log import DetailLog
 from reconciler.loadgen.verdict import compute_efficiency
+from tests.unit.tree.small_cells import parse_log
 
 
 def make_log(*, without: Sequence[str] = (), **values: object) -> DetailLog:
     """A run of 600 s."""
     clock = {"power_begin": "11-22-2026 12:00:00.000", "power_end": "11-22-2026 12:10:00.000"}
-    more = {"time_ms": 1.0, "namespace": "mlperf::logging", "event_type": "POINT_IN_TIME"}
-    meta = {"is_error": False, "is_warning": False, "file": "loadgen.cc", "line_no": 7, "pid": 1, "tid": 2}
-    rows = [{"key": key, "value": value, **more, "metadata": meta} for key, value in {**clock, **values}.items()]
-    rows = [row for row in rows if row["key"] not in without]
-    return parse_detail("".join(f":::MLLOG {json.dumps(row)}\n" for row in rows).encode())
+    return parse_log({key: value for key, value in {**clock, **values}.items() if key not in without})
 
 
 @pytest.mark.parametrize("unit", ["samples/s", "queries/s", "tokens/s"])

@@ -24,6 +24,7 @@ from reconciler.rules.accuracy import find_lines, parse_accuracy, split_lines
 from reconciler.tree.reading.cell import Folder, RunFolder
 from tests.shared import need
 from tests.unit.loadgen.conftest import RUNS, TOTAL, Run, make_run
+from tests.unit.tree.small_cells import parse_log
 
 Runs = Callable[[str], Run]
 
@@ -221,8 +222,7 @@ KEYS = (
 
 
 def find(**values: object) -> tuple[str, ...]:
-    lines = [f":::MLLOG {json.dumps({'key': key, 'value': value})}\n" for key, value in {"first": 1, **values}.items()]
-    return find_fingerprints(parse_detail("".join(lines).encode()))
+    return find_fingerprints(parse_log({"first": 1, **values}))
 
 
 def measure(*latencies: int) -> dict[str, object]:

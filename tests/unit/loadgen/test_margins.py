@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
-from reconciler.loadgen.log import DetailLog, parse_detail
+from reconciler.loadgen.log import DetailLog
 from reconciler.loadgen.margins import Margin, compute_margins, read_seconds, show_measured
 from reconciler.loadgen.verdict import suggest
 from tests.unit.loadgen.test_contradictions import make_log
+from tests.unit.tree.small_cells import parse_log
 
 MILLISECOND = 1_000_000
 SERVER: dict[str, object] = {
@@ -25,6 +25,15 @@ SERVER: dict[str, object] = {
     "result_99.00_percentile_latency_ns": 12 * MILLISECOND,
     "result_overlatency_query_count": 100,
     "result_validity": "VALID",
+}
+TPOT = "result_time_per_output_token_99.00_percentile_ns"
+TOKENS: dict[str, object] = {
+    **SERVER,
+    "requested_use_token_latencies": True,
+    "requested_server_ttft_latency": 2000 * MILLISECOND,
+    "requested_server_tpot_latency": 100 * MILLISECOND,
+    "result_first_token_99.00_percentile_latency_ns": 1900 * MILLISECOND,
+    TPOT: 101 * MILLISECOND,
 }
 STREAM: dict[str, object] = {
     "effective_scenario": "SingleStream",
@@ -48,13 +57,7 @@ OFFLINE: dict[str, object] = {
 
 def log_of(values: dict[str, object], **changes: object) -> DetailLog:
     """A whole log; a change of None takes a line out."""
-    lines = {**values, **changes}
-    text = "".join(
-        ":::MLLOG " + json.dumps({"key": key, "value": value, "time_ms": 0.0, "metadata": {}}) + "\n"
-        for key, value in lines.items()
-        if value is not None
-    )
-    return parse_detail(text.encode())
+    return parse_log({key: value for key, value in {**values, **changes}.items() if value is not None})
 
 
 def margins_of(log: DetailLog) -> dict[str, Margin]:
@@ -95,17 +98,7 @@ def test_a_server_run_has_a_margin_of_the_time_between_its_first_and_its_last_li
 
 
 def test_server_run_with_token_latencies_has_a_margin_of_each_and_none_of_early_stopping() -> None:
-    log = log_of(
-        SERVER,
-        requested_use_token_latencies=True,
-        requested_server_ttft_latency=2000 * MILLISECOND,
-        requested_server_tpot_latency=100 * MILLISECOND,
-        **{
-            "result_first_token_99.00_percentile_latency_ns": 1900 * MILLISECOND,
-            "result_time_per_output_token_99.00_percentile_ns": 101 * MILLISECOND,
-        },
-    )
-    found = margins_of(log)
+    found = margins_of(log_of(TOKENS))
     assert found == {
         "queries": Margin("queries", "300000", "270340", "queries", True, "+11.0"),
         "p99 TTFT": Margin("p99 TTFT", "1900", "2000", "ms", True, "+5.0"),
@@ -177,24 +170,10 @@ def test_a_margin_is_met_unless_the_log_denies_it(values: dict[str, object], key
 def test_too_few_queries_of_a_server_with_token_latencies_have_a_count(missing: tuple[int, int], needed: int) -> None:
     """As LoadGen says it; its count of queries over the latency is of whole answers then."""
     words = " * Run unsuccessful.  * Processed 50 queries.  * Would need to run at least {} more queries,  with the run"
-    log = log_of(
-        SERVER,
-        requested_use_token_latencies=True,
-        requested_server_ttft_latency=2000 * MILLISECOND,
-        requested_server_tpot_latency=100 * MILLISECOND,
-        early_stopping_met=False,
-        effective_target_qps=200,
-        result_query_count=50,
-        result_overlatency_query_count=50,
-        **{
-            f"early_stopping_{n}_result": words.format(c) if c else ""
-            for n, c in zip(("ttft", "tpot"), missing, strict=True)
-        },
-        **{
-            "result_first_token_99.00_percentile_latency_ns": 1900 * MILLISECOND,
-            "result_time_per_output_token_99.00_percentile_ns": 90 * MILLISECOND,
-        },
-    )
+    texts = [words.format(count) if count else "" for count in missing]
+    changes = {"early_stopping_ttft_result": texts[0], "early_stopping_tpot_result": texts[1], TPOT: 90 * MILLISECOND}
+    counts = {"effective_target_qps": 200, "result_query_count": 50, "result_overlatency_query_count": 50}
+    log = log_of(TOKENS, early_stopping_met=False, **changes, **counts)
     margin = margins_of(log)["early stopping"]
     assert (margin.measured, margin.limit, margin.met) == ("50", str(needed), False)
     found = suggest(log, compute_margins(log), valid=False)

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from reconciler.loadgen.derivations import find_wrong_ranks
-from reconciler.loadgen.log import DetailLog, parse_detail
+from reconciler.loadgen.log import DetailLog
+from tests.unit.tree.small_cells import parse_log
 
 
 def log(scenario: str, **values: object) -> DetailLog:
-    entries = {"effective_scenario": scenario, **values}
-    lines = [
-        json.dumps({"key": key, "value": value, "time_ms": 1.0, "namespace": "mlperf::logging"})
-        for key, value in entries.items()
-    ]
-    return parse_detail("".join(f":::MLLOG {line}\n" for line in lines).encode())
+    return parse_log({"effective_scenario": scenario, **values})
 
 
 def wrong(scenario: str, **values: object) -> list[str]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from itertools import pairwise
 
 import pytest
 
 from reconciler.loadgen.derivations import find_wrong_tokens
-from reconciler.loadgen.log import DetailLog, parse_detail
+from reconciler.loadgen.log import DetailLog
+from tests.unit.tree.small_cells import parse_log
 
 RANKS = ("50.00", "90.00", "95.00", "97.00", "99.00", "99.90")
 FIRST = [
@@ -26,12 +26,7 @@ PAIRS = [pair for keys in (FIRST, EACH) for pair in pairwise(keys)]
 
 
 def log(**values: object) -> DetailLog:
-    entries = {"requested_use_token_latencies": True, "effective_scenario": "Server", **values}
-    lines = [
-        json.dumps({"key": key, "value": value, "time_ms": 1.0, "namespace": "mlperf::logging"})
-        for key, value in entries.items()
-    ]
-    return parse_detail("".join(f":::MLLOG {line}\n" for line in lines).encode())
+    return parse_log({"requested_use_token_latencies": True, "effective_scenario": "Server", **values})
 
 
 def wrong(**values: object) -> list[tuple[str, str, str, int]]:

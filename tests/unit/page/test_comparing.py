@@ -12,11 +12,12 @@ from reconciler.page.site import arrange_findings
 SIDE = {"cell": "closed/box/resnet50/Offline", "value": "1", "unit": "samples/s", "count": 0, "validity": "VALID"}
 
 
-def compare(*ratios: float | None) -> dict[str, Any]:
-    pairs = [{"one": SIDE, "other": SIDE, "ratio": ratio, "per_accelerator": None} for ratio in ratios]
-    return arrange_comparison(
-        {"names": ["a", "b"], "pairs": pairs, "alone": {}, "stale": {}, "curves": [], "invalid": []}
-    )
+def compare(
+    *ratios: float | None, one: dict[str, Any] = SIDE, other: dict[str, Any] = SIDE, names: tuple[str, str] = ("a", "b")
+) -> dict[str, Any]:
+    pairs = [{"one": one, "other": other, "ratio": ratio, "per_accelerator": None} for ratio in ratios]
+    empty: dict[str, Any] = {"alone": {}, "stale": {}, "curves": [], "invalid": []}
+    return arrange_comparison({"names": list(names), "pairs": pairs, **empty})
 
 
 def test_the_largest_ratio_fills_the_scale_and_as_much_less_the_other_side() -> None:
@@ -27,10 +28,7 @@ def test_the_largest_ratio_fills_the_scale_and_as_much_less_the_other_side() -> 
 
 def test_a_lower_latency_is_better() -> None:
     side = {**SIDE, "unit": "ms"}
-    pairs = [{"one": side, "other": side, "ratio": ratio, "per_accelerator": None} for ratio in (4, 0.25)]
-    found = arrange_comparison(
-        {"names": ["a", "b"], "pairs": pairs, "alone": {}, "stale": {}, "curves": [], "invalid": []}
-    )
+    found = compare(4, 0.25, one=side, other=side)
     assert [pair["bar"] for pair in found["pairs"]] == [-50.0, 50.0]
 
 
@@ -53,10 +51,7 @@ def test_a_change_for_better_or_worse(unit: str, change: float | None, shown: st
 
 def test_two_cells_are_named_by_what_they_share() -> None:
     other = {**SIDE, "cell": "closed/other/bert-99/Offline"}
-    pair = {"one": SIDE, "other": other, "ratio": 1, "per_accelerator": None}
-    found = arrange_comparison(
-        {"names": ["box", "other"], "pairs": [pair], "alone": {}, "stale": {}, "curves": [], "invalid": []}
-    )
+    found = compare(1, other=other, names=("box", "other"))
     assert found["pairs"][0]["cell"] == "closed / resnet50 → bert-99 / Offline"
 
 

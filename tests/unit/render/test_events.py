@@ -62,8 +62,8 @@ def test_time_left(progress: Progress, minimum: float, left: float | None) -> No
 
 
 def test_progress_text() -> None:
-    assert render_progress_text(StepProgress(STEP, running(500, 5.0), 0.0)) == "running, 500 of 1,000, 100/s, 5 s left"
-    assert render_progress_text(StepProgress(STEP, running(0, 0.0, 0, "loading"))) == "loading"
+    assert render_progress_text(running(500, 5.0)) == "running, 500 of 1,000, 100/s, 5 s left"
+    assert render_progress_text(running(0, 0.0, 0, "loading")) == "loading"
 
 
 def open_terminal(monkeypatch: pytest.MonkeyPatch, columns: int) -> StringIO:
@@ -181,7 +181,7 @@ def test_a_failure_shows_fix_and_log() -> None:
 
 
 def test_a_step_past_its_expected_end_has_no_time_left() -> None:
-    said = render_progress_text(StepProgress(STEP, running(0, 70.0, 0), 60.0))
+    said = render_progress_text(running(0, 70.0, 0), 60.0)
     assert "expected" in said
     assert " left" not in said
 

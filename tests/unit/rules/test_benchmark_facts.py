@@ -19,23 +19,19 @@ from reconciler.rules.benchmark_files import (
     parse_size,
 )
 from reconciler.rules.rounds import list_rounds, load_ruleset
-from tests.unit.spec.writing import HEADER, load_texts
+from tests.unit.spec.writing import catch_problems, give_head, load_texts
 
-SPEC = """
-metadata: {name: acme}
-spec:
-  round: v6.1
-  submitter: ACME
+SPEC = give_head("""\
   systems: {box: {category: edge, status: available}}
   benchmarks: {NAME: BLOCK}
   divisions: {open: {box: {NAME: {Offline: {target_qps: 54}}}}}
-"""
+""")
 
 
 def declare(folder: Path, name: str, block: str) -> dict[str, object]:
     """The settings of the one cell of a benchmark that the spec writes so."""
     text = SPEC.replace("NAME", name).replace("BLOCK", block)
-    (cell,) = load_texts(folder, main=HEADER + text).cells
+    (cell,) = load_texts(folder, main=text).cells
     return {setting: value.value for setting, value in cell.settings.items()}
 
 
@@ -95,9 +91,7 @@ def test_every_benchmark_of_the_rounds_is_listed() -> None:
 
 
 def test_a_benchmark_that_does_not_run_here_says_why_and_what_does(tmp_path: Path) -> None:
-    with pytest.raises(SpecError) as caught:
-        declare(tmp_path, "e2e-rag-qna", "{engine: {backend: onnxruntime}}")
-    (problem,) = caught.value.problems
+    (problem,) = catch_problems(declare, tmp_path, "e2e-rag-qna", "{engine: {backend: onnxruntime}}")
     assert "e2e-rag-qna does not run here by itself: it is " in problem.message
     assert "`reconcile benchmarks show e2e-rag-qna`" in problem.fix
 

@@ -199,6 +199,14 @@ def test_a_latency_is_divided_as_its_unit_says(checkout: Path, unit: str, diviso
     assert (picnic.get_value("metric_unit", "Server"), picnic.get_value("metric_divisor", "Server")) == (unit, divisor)
 
 
+MODELS_AND_SEED = f"'models': {MODELS}, 'seeds': {{'qsl_rng_seed': 1}}"
+
+
+def draft_tables(folder: Path, tables: str) -> Draft:
+    (folder / "submission_checker.py").write_text(f"MODEL_CONFIG = {{'v6.2': {{{tables}}}}}\n")
+    return draft_round("v6.2", BASE, read_checkers(folder), None)
+
+
 TABLES = [line.partition('"')[2].partition('"')[0] for line in NEWER.splitlines() if line.startswith('        "')]
 
 
@@ -207,20 +215,15 @@ TABLES = [line.partition('"')[2].partition('"')[0] for line in NEWER.splitlines(
     "value", ["7", "'text'", "['resnet']", "{'resnet': 'x'}", "{'resnet': {'Server': ('a',)}}", "f()"]
 )
 def test_a_table_of_another_form_is_named_and_costs_no_other(tmp_path: Path, table: str, value: str) -> None:
-    models = f"'models': {MODELS}, 'seeds': {{'qsl_rng_seed': 1}}"
-    (tmp_path / "submission_checker.py").write_text(f"MODEL_CONFIG = {{'v6.2': {{{models}, {table!r}: {value}}}}}\n")
-    draft = draft_round("v6.2", BASE, read_checkers(tmp_path), None)
-    text = render_draft(draft)
-    assert "round: v6.2" in text
+    draft = draft_tables(tmp_path, f"{MODELS_AND_SEED}, {table!r}: {value}")
+    assert "round: v6.2" in render_draft(draft)
     assert table in ("models", "seeds") or draft.changed[RulePlace("", "", "qsl_rng_seed")]["checker"].value == 1
 
 
 @pytest.mark.parametrize("table", [*dict.fromkeys(TABLES)])
 @pytest.mark.parametrize("value", ["7", "'text'", "['resnet']", "{'resnet': 7}"])
 def test_a_table_in_place_of_a_list_or_the_reverse_has_its_line(tmp_path: Path, table: str, value: str) -> None:
-    models = f"'models': {MODELS}, 'seeds': {{'qsl_rng_seed': 1}}"
-    (tmp_path / "submission_checker.py").write_text(f"MODEL_CONFIG = {{'v6.2': {{{models},\n{table!r}: {value}}}}}\n")
-    draft = draft_round("v6.2", BASE, read_checkers(tmp_path), None)
+    draft = draft_tables(tmp_path, f"{MODELS_AND_SEED},\n{table!r}: {value}")
     right = "['resnet']" if table.startswith("models") else "{'resnet': 7}"
     named = [item for item in draft.unread if item.startswith(f"submission_checker.py:2: MODEL_CONFIG/{table}: ")]
     assert bool(named) is (value != right)

@@ -21,13 +21,6 @@ from reconciler.rules.ruleset import BenchmarkRules, Ruleset
 from tests.shared import need
 
 
-@pytest.fixture(scope="module")
-def resnet() -> BenchmarkRules:
-    rules = load_ruleset("v6.1").find_benchmark("resnet")
-    assert rules is not None
-    return rules
-
-
 @pytest.mark.parametrize("name", list_rounds())
 def test_every_ruled_value_names_its_sources_and_is_exact(name: str) -> None:
     ruleset = load_ruleset(name)
@@ -104,8 +97,7 @@ def test_parse_ruleset_when_malformed_names_the_place(general: dict[str, Any], m
 
 
 def test_parse_ruleset_in_its_smallest_form() -> None:
-    rules = parse_ruleset(_document(min_duration={"checker": 1})).find_benchmark("b")
-    assert rules is not None
+    rules = parse_ruleset(_document(min_duration={"checker": 1})).benchmarks["b"]
     assert rules.get_value("min_duration", "Offline") == 1
     assert rules.get_value("min_duration") == 1
 
@@ -230,18 +222,8 @@ def read(name: str, base: str = _BASE, own: str = _NEXT) -> Ruleset:
         ("layout: v6\n", "", "v0.1.yaml:1: layout: this section is missing", "add it"),
         ("scenarios:\n  Offline", "scenarios:\n  Ofline", "v0.1.yaml:12: scenarios.Ofline", "mean Offline"),
         ("    categories:", "    category:", "v0.1.yaml:16: benchmarks.net-1.5.category", "mean categories"),
-        (
-            "required: [Offline]",
-            "requires: [Offline]",
-            "v0.1.yaml:18: benchmarks.net-1.5.categories.edge.requires",
-            "mean required",
-        ),
-        (
-            "edge: {required: [Offline]}",
-            "edge: {required: [offline]}",
-            "v0.1.yaml:18: benchmarks.net-1.5.categories.edge.offline",
-            "mean Offline",
-        ),
+        ("required: [Offline]", "requires: [Offline]", "v0.1.yaml:18: .*net-1.5.categories.edge.requires", "required"),
+        ("required: [Offline]", "required: [offline]", "v0.1.yaml:18: .*net-1.5.categories.edge.offline", "Offline"),
         ("        edge:", "        egde:", "v0.1.yaml:18: .*egde", "mean edge"),
         (
             "        min_query_count: {checker: 3}",
@@ -295,12 +277,6 @@ def test_no_source_is_stricter_than_what_counts(values: list[int | str], side: s
     assert said == entry, "every source is accounted for"
 
 
-def rules_of(round_name: str, benchmark: str) -> BenchmarkRules:
-    rules = load_ruleset(round_name).find_benchmark(benchmark)
-    assert rules is not None
-    return rules
-
-
 @pytest.mark.parametrize(
     ("round_name", "benchmarks", "first_seed", "layout"),
     [
@@ -332,9 +308,10 @@ def test_no_two_rounds_share_a_seed() -> None:
 
 
 def test_a_test_that_the_round_dropped_is_unknown() -> None:
-    assert rules_of("v4.1", "resnet").find_test("TEST05").settings["qsl_rng_seed"].value == 16799458546791641818
+    before, after = (load_ruleset(name).benchmarks["resnet"] for name in ("v4.1", "v5.0"))
+    assert before.find_test("TEST05").settings["qsl_rng_seed"].value == 16799458546791641818
     with pytest.raises(KeyError, match=r"v5\.0 has no test TEST05"):
-        rules_of("v5.0", "resnet").find_test("TEST05")
+        after.find_test("TEST05")
 
 
 def test_aliases_lead_to_benchmarks_that_the_round_knows() -> None:

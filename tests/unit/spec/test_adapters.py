@@ -23,15 +23,9 @@ from reconciler.spec.loading import load, load_sources
 from reconciler.spec.proposal import Proposal
 from reconciler.spec.published import find_published_rate
 from reconciler.spec.starter import render_starter_spec
-from tests.unit.spec.writing import OWN, VALID, load_texts, problems_in
+from tests.unit.spec.writing import OWN, VALID, catch_problems, give_head, load_texts, problems_in
 
-SPEC = """\
-apiVersion: mlperf-reconciler/v1
-kind: Submission
-metadata: {name: acme}
-spec:
-  round: v5.1
-  submitter: ACME
+SPEC = give_head("""\
   systems: {node: {category: datacenter, status: available}}
   benchmarks:
     BENCHMARK:
@@ -39,7 +33,7 @@ spec:
       dataset: {path: /data/one}
       harness: {adapter: ADAPTER, code: /code}
   divisions: {closed: {node: {BENCHMARK: {Offline: {target_qps: 10}}}}}
-"""
+""").replace("v6.1", "v5.1")
 
 
 def settings(folder: Path, benchmark: str, adapter: str) -> Mapping[str, Value]:
@@ -153,9 +147,7 @@ def test_an_adapter_of_the_users_own(tmp_path: Path) -> None:
     [("llama3.1-8b", "nvidia-5.1", "nvidia-v5.1"), ("deepseek-r1", "nvidia-v5.1", "llama3.1-8b")],
 )
 def test_what_is_unfit_is_refused_where_it_is(benchmark: str, adapter: str, named: str, tmp_path: Path) -> None:
-    with pytest.raises(SpecError) as raised:
-        settings(tmp_path, benchmark, adapter)
-    problem = raised.value.problems[0]
+    problem = catch_problems(settings, tmp_path, benchmark, adapter)[0]
     assert (problem.path, problem.line) == (f"spec.benchmarks.{benchmark}.harness.adapter", 12)
     assert named in f"{problem.message} {problem.fix}"
 
@@ -173,9 +165,7 @@ def test_a_scenario_that_an_adapter_does_not_run_is_refused_at_its_cell(tmp_path
     (tmp_path / "specs").mkdir()
     text = SPEC.replace("BENCHMARK", "llama3.1-8b").replace("ADAPTER", "redhat-vllm").replace("Offline:", "Server:")
     (tmp_path / "specs/acme.yaml").write_text(text)
-    with pytest.raises(SpecError) as raised:
-        load([tmp_path / "specs"], tmp_path, {})
-    (problem,) = raised.value.problems
+    (problem,) = catch_problems(load, [tmp_path / "specs"], tmp_path, {})
     assert problem.path == "spec.divisions.closed.node.llama3.1-8b.Server"
     assert "redhat-vllm does not run llama3.1-8b in Server: " in problem.message
     (tmp_path / "specs/acme.yaml").write_text(
@@ -198,9 +188,7 @@ def test_a_wrong_adapter_is_refused_where_it_is_wrong(tmp_path: Path) -> None:
 def test_an_unknown_key_of_an_adapter_gets_the_nearest(right: str, wrong: str, tmp_path: Path) -> None:
     (tmp_path / "specs").mkdir()
     (tmp_path / "specs/ours.yaml").write_text(OWN.replace(right, wrong))
-    with pytest.raises(SpecError) as raised:
-        settings(tmp_path, "llama3.1-8b", "ours")
-    fixes = {p.message: p.fix for p in raised.value.problems}
+    fixes = {p.message: p.fix for p in catch_problems(settings, tmp_path, "llama3.1-8b", "ours")}
     assert fixes[f"{wrong.partition(':')[0]}: not a field here"] == f"write {right.partition(':')[0]}"
 
 
@@ -226,9 +214,7 @@ def test_a_mistake_in_an_own_adapter_is_the_only_problem(
 ) -> None:
     (tmp_path / "specs").mkdir()
     (tmp_path / "specs/ours.yaml").write_text((OWN + PUBLISHED).replace(right, wrong))
-    with pytest.raises(SpecError) as raised:
-        settings(tmp_path, "llama3.1-8b", "nvidia-v5.1" if "nvidia" in wrong else "ours")
-    (problem,) = raised.value.problems
+    (problem,) = catch_problems(settings, tmp_path, "llama3.1-8b", "nvidia-v5.1" if "nvidia" in wrong else "ours")
     assert (problem.file, problem.line, problem.column) == ("specs/ours.yaml", *at)
     assert named in f"{problem.message} {problem.fix}"
 
@@ -415,11 +401,11 @@ def load_with(folder: Path, benchmark: str, official: str = "llama3.1-8b") -> di
 
 @pytest.mark.parametrize("name", list_presets())
 def test_preset_is_a_right_spec_with_its_source(name: str, tmp_path: Path) -> None:
-    preset = list_presets()[name]
-    official = next((one for one in ("bert-99", "dlrm-v2-99", "stable-diffusion-xl") if one in preset.source), None)
+    source = str(list_presets()[name][f"preset.{name}"][0].value.value)
+    official = next((one for one in ("bert-99", "dlrm-v2-99", "stable-diffusion-xl") if one in source), None)
     settings = load_with(tmp_path, f"      use: [{name}]\n", official or "llama3.1-8b")
-    assert preset.source.startswith(("MLPerf Inference v5.1, ", "measured with "))
-    assert settings[f"preset.{name}"] == Value(preset.source, Origin(f"preset {name}"))
+    assert source.startswith(("MLPerf Inference v5.1, ", "measured with "))
+    assert settings[f"preset.{name}"] == Value(source, Origin(f"preset {name}"))
     backend = BACKENDS[str(settings["engine.backend"].value)]
     assert backend.generates is not bool(official)
     taken = {key: value for key, value in settings.items() if key.startswith(("engine.", "run."))}

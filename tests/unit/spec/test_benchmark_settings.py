@@ -9,21 +9,16 @@ from reconciler.errors import SpecError
 from reconciler.rules.benchmark_facts import load_benchmark_facts
 from reconciler.spec.checks import can_compute
 from reconciler.spec.declared import Declared
-from tests.unit.spec.writing import declare
+from tests.unit.spec.writing import catch_problems, declare, give_head
 
-_SPEC = """apiVersion: mlperf-reconciler/v1
-kind: Submission
-metadata: {name: one}
-spec:
-  round: v6.1
-  submitter: ACME
+_SPEC = give_head("""\
   systems: {box: {category: edge, status: available}}
   benchmarks:
     NAME:
       engine: {backend: onnxruntime}
       SETTINGS
   divisions: {open: {box: {NAME: {Offline: {target_qps: 10}}}}}
-"""
+""")
 
 
 def declare_one(settings: str, name: str = "resnet50") -> None:
@@ -44,9 +39,7 @@ def declare_one(settings: str, name: str = "resnet50") -> None:
 )
 def test_a_setting_that_the_benchmark_does_not_read_is_reported(settings: str, message: str, fix: str) -> None:
     """It would change a key and nothing else, or fail after other steps have taken their hours."""
-    with pytest.raises(SpecError) as caught:
-        declare_one(settings)
-    (problem,) = caught.value.problems
+    (problem,) = catch_problems(declare_one, settings)
     assert (problem.line, problem.path.startswith("spec.benchmarks.resnet50.")) == (11, True)
     assert message in problem.message
     assert fix in problem.fix
@@ -76,37 +69,25 @@ def test_every_benchmark_that_runs_here_says_what_its_dataset_and_model_are_made
 def test_a_precision_in_which_a_model_cannot_be_made_is_refused(name: str) -> None:
     backend = {"rgat": "pytorch", "llama3.1-8b": "openvino-genai"}.get(name, "onnxruntime")
     text = SPEC.replace("NAME", name).replace("BACKEND", backend)
-    with pytest.raises(SpecError) as caught:
-        declare(text.replace("PRECISION", "int8"))
-    (problem,) = caught.value.problems
+    (problem,) = catch_problems(declare, text.replace("PRECISION", "int8"))
     assert problem.path == f"spec.benchmarks.{name}.model.settings.precision"
     assert "fp32" in problem.fix
     declare(text.replace("PRECISION", "fp32"))
 
 
-SPEC = """apiVersion: mlperf-reconciler/v1
-kind: Submission
-metadata: {name: one}
-spec:
-  round: v6.1
-  submitter: ACME
+SPEC = give_head("""\
   systems: {box: {category: edge, status: available}}
   benchmarks:
     NAME: {dataset: {path: data}, model: {path: net, settings: {precision: PRECISION}}, engine: {backend: BACKEND}}
   divisions: {open: {box: {NAME: {Offline: {target_qps: 10}}}}}
-"""
+""")
 
 
-_SPEC_BENCHMARK_DEFAULTS = """apiVersion: mlperf-reconciler/v1
-kind: Submission
-metadata: {name: one}
-spec:
-  round: v6.1
-  submitter: ACME
+_SPEC_BENCHMARK_DEFAULTS = give_head("""\
   systems: {box: {category: edge, status: availableHARDWARE}}
   benchmarks: {NAME: {dataset: {path: data}, model: {path: net.onnx}MORE}}
   divisions: {open: {box: {NAME: {Offline: {target_qps: 10}}}}}
-"""
+""")
 
 
 def declare_one_of_benchmark_defaults(name: str, hardware: str = "", more: str = "") -> Declared:
@@ -165,9 +146,7 @@ def test_where_nothing_is_known_to_compute_it_the_spec_has_to_say(name: str, har
     ],
 )
 def test_a_backend_that_cannot_compute_a_benchmark_is_refused_at_it(name: str, backend: str, able: str) -> None:
-    with pytest.raises(SpecError) as caught:
-        declare_one_of_benchmark_defaults(name, more=f"engine: {{backend: {backend}}}")
-    (problem,) = caught.value.problems
+    (problem,) = catch_problems(declare_one_of_benchmark_defaults, name, more=f"engine: {{backend: {backend}}}")
     assert (problem.line, problem.path) == (8, f"spec.benchmarks.{name}.engine.backend")
     assert able in problem.fix
     declare_one_of_benchmark_defaults(name, more=f"engine: {{backend: {able}}}")

@@ -9,35 +9,26 @@ from pathlib import Path
 import pytest
 
 from reconciler.desired.checks import check
-from reconciler.errors import SpecError
 from reconciler.rules.rounds import load_ruleset
 from reconciler.spec.declared import Declared
 from tests.unit.spec import writing
 
 DOCUMENTS = [Path(__file__).parents[3] / f"reconciler/docs/{name}.md" for name in ("harnesses", "services")]
-_SPEC = """\
-apiVersion: mlperf-reconciler/v1
-kind: Submission
-metadata: {name: acme}
-spec:
-  round: v6.1
-  submitter: ACME
+_SPEC = writing.give_head("""\
   systems: {box: {category: datacenter, status: available}}
   benchmarks:
 %s
   divisions: {open: {box: {%s: {Offline: {}}}}}
-"""
+""")
 
 
 def load(benchmarks: str, name: str = "resnet") -> Declared:
-    text = _SPEC % (textwrap.indent(benchmarks, "    "), name)
-    return writing.declare(text)
+    return writing.declare(_SPEC % (textwrap.indent(benchmarks, "    "), name))
 
 
 def refused(harness: str) -> list[str]:
-    with pytest.raises(SpecError) as found:
-        load(f"resnet:\n  target_qps: 9\n  harness: {harness}\n")
-    return [f"{problem.line}: {problem.message}; {problem.fix}" for problem in found.value.problems]
+    found = writing.catch_problems(load, f"resnet:\n  target_qps: 9\n  harness: {harness}\n")
+    return [f"{problem.line}: {problem.message}; {problem.fix}" for problem in found]
 
 
 def examples() -> list[str]:

@@ -9,7 +9,7 @@ import pytest
 from reconciler.resource.kinds import Cell
 from reconciler.spec.declared import Declared, DeclaredCell
 from reconciler.spec.loading import load
-from tests.unit.spec.writing import HEADER, VALID, declare, load_texts, problems_in, replaced
+from tests.unit.spec.writing import VALID, declare, give_head, load_texts, problems_in, replaced
 
 ROOT = Path(__file__).parents[3]
 BOX = "    box: {category: edge, status: available}\n"
@@ -51,8 +51,7 @@ def chain(cell: DeclaredCell, name: str) -> list[tuple[object, int]]:
 
 
 def test_each_layer_wins_over_those_that_say_less(tmp_path: Path) -> None:
-    text = HEADER + "metadata: {name: a}\nspec:\n  round: v6.1\n  submitter: A\n" + LAYERS
-    declared = load_texts(tmp_path, main=text)
+    declared = load_texts(tmp_path, main=give_head(LAYERS))
     offline, server = find(declared, "Offline"), find(declared, "Server")
     assert chain(offline, "target_qps") == [("7", 27), ("6", 19), ("5", 18), ("4", 14), ("1", 24)]
     assert chain(server, "target_qps") == [("5", 18), ("4", 14), ("1", 24)]
@@ -105,12 +104,15 @@ def test_systems_that_inherit_are_those_written_out(tmp_path: Path) -> None:
 RATES = VALID.replace("target_qps: 54", "target_qps: 1_700.5 per accelerator")
 
 
+def add_hardware(text: str, hardware: str) -> str:
+    return text.replace("status: available", f"status: available, hardware: {{{hardware}}}")
+
+
 @pytest.mark.parametrize(
     ("hardware", "total"), [("count: 8", "13604"), ("count: 4, nodes: 3", "20406"), ("count: 1", "1700.5")]
 )
 def test_a_rate_per_accelerator_is_that_of_the_system(tmp_path: Path, hardware: str, total: str) -> None:
-    text = RATES.replace("status: available", f"status: available, hardware: {{accelerator: A30, {hardware}}}")
-    (cell,) = load_texts(tmp_path, main=text).cells
+    (cell,) = load_texts(tmp_path, main=add_hardware(RATES, f"accelerator: A30, {hardware}")).cells
     assert cell.settings["target_qps"].value == total
     (written,) = cell.overridden["target_qps"]
     assert written.origin == cell.settings["target_qps"].origin
@@ -119,8 +121,7 @@ def test_a_rate_per_accelerator_is_that_of_the_system(tmp_path: Path, hardware: 
 
 def test_a_rate_per_accelerator_of_a_test(tmp_path: Path) -> None:
     text = replaced("target_qps: 54", "target_qps: 54, compliance: {TEST01: {target_qps: 5 per accelerator}}")
-    text = text.replace("status: available", "status: available, hardware: {accelerator: A30, count: 4}")
-    (cell,) = load_texts(tmp_path, main=text).cells
+    (cell,) = load_texts(tmp_path, main=add_hardware(text, "accelerator: A30, count: 4")).cells
     assert cell.settings["compliance.TEST01.target_qps"].value == "20"
     assert cell.settings["target_qps"].value == "54"
 
@@ -135,22 +136,20 @@ def test_a_rate_of_undeclared_accelerators(tmp_path: Path, hardware: str) -> Non
 @pytest.mark.parametrize("hardware", ["count: 0", "accelerator: none", "accelerator: N/A, count: 0"])
 def test_a_rate_of_accelerators_that_there_are_none_of(tmp_path: Path, hardware: str) -> None:
     """Their number is declared, so the fix is another."""
-    text = RATES.replace("status: available", f"status: available, hardware: {{{hardware}}}")
-    (problem,) = problems_in(tmp_path, main=text)
+    (problem,) = problems_in(tmp_path, main=add_hardware(RATES, hardware))
     assert (problem.line, problem.path) == (20, "spec.divisions.open.box.digits.Offline.target_qps")
     assert "not declared" not in problem.message
     assert "count" not in problem.fix
 
 
 def test_a_count_of_0_is_reported_without_the_rates_that_need_it(tmp_path: Path) -> None:
-    text = RATES.replace("status: available", "status: available, hardware: {accelerator: A30, count: 0}")
-    assert [problem.line for problem in problems_in(tmp_path, main=text)] == [11]
+    found = problems_in(tmp_path, main=add_hardware(RATES, "accelerator: A30, count: 0"))
+    assert [problem.line for problem in found] == [11]
 
 
 @pytest.mark.parametrize("written", ["5 per GPU", "5 /s per device", "5 per accelerators"])
 def test_other_words_for_an_accelerator(tmp_path: Path, written: str) -> None:
-    text = replaced("target_qps: 54", f"target_qps: {written}")
-    text = text.replace("status: available", "status: available, hardware: {accelerator: A30, count: 4}")
+    text = add_hardware(replaced("target_qps: 54", f"target_qps: {written}"), "accelerator: A30, count: 4")
     if written.endswith("accelerators"):
         assert load_texts(tmp_path, main=text).cells[0].settings["target_qps"].value == "20"
     else:
@@ -160,8 +159,7 @@ def test_other_words_for_an_accelerator(tmp_path: Path, written: str) -> None:
 
 @pytest.mark.parametrize("more", [" per accelerator", "  per  accelerators per accelerator", " per GPU"])
 def test_a_rate_is_per_accelerator_only_once(tmp_path: Path, more: str) -> None:
-    text = RATES.replace("per accelerator", f"per accelerator{more}")
-    text = text.replace("status: available", "status: available, hardware: {accelerator: A30, count: 4}")
+    text = add_hardware(RATES.replace("per accelerator", f"per accelerator{more}"), "accelerator: A30, count: 4")
     (problem,) = problems_in(tmp_path, main=text)
     assert (problem.line, problem.path) == (20, "spec.divisions.open.box.digits.Offline.target_qps")
     assert "'1700.5 per accelerator'" in problem.fix

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.errors import Problem, SpecError
+from reconciler.errors import SpecError
 from reconciler.resource.inputs import Origin, Value
 from reconciler.resource.kinds import Cell
 from reconciler.spec.declaration import expand_backgrounds
@@ -21,7 +21,7 @@ from reconciler.spec.loading import list_left_out, load
 from reconciler.spec.models import System
 from reconciler.spec.nodes import parse
 from reconciler.spec.settings_models import SettingsGroup
-from tests.unit.spec.writing import HEADER, VALID, load_texts, problems_in, replaced, write
+from tests.unit.spec.writing import HEADER, VALID, catch_problems, load_texts, problems_in, replaced, write
 
 
 def values(declared: Declared, index: int = 0) -> dict[str, object]:
@@ -47,24 +47,6 @@ def test_a_small_spec(tmp_path: Path) -> None:
     assert declared.cells[0].settings["target_qps"].origin == Origin("main.yaml", 20, 33)
     assert declared.files[0].blob == compute_blob_id(VALID.encode())
     assert pickle.loads(pickle.dumps(declared)) == declared
-
-
-LAYERS = """\
-  defaults:
-    low: {attempts: 1, target_qps: 1, min_query_count: 1, publish: latest}
-    high: {use: low, attempts: 2, target_qps: 2, min_query_count: 2}
-    side: {attempts: 3, run: {streams: 3}}
-    cell: {attempts: 5, engine: {options: {graph_optimization: basic}}}
-  systems:
-    box: {category: edge, status: available}
-  benchmarks:
-    digits:
-      use: [high, side]
-      attempts: 4
-      engine: {backend: onnxruntime, batch_size: 1, options: {graph_optimization: all}}
-  divisions:
-    open: {box: {digits: {Offline: {use: cell, attempts: 6}, Server: {}}}}
-"""
 
 
 def test_systems_and_benchmarks_spread_over_files(tmp_path: Path) -> None:
@@ -114,10 +96,8 @@ def test_an_address_needs_no_quotes_between_braces(tmp_path: Path) -> None:
     assert bare == quoted
     assert bare["model.settings.url"] == address
     broken = written[0].replace("divisions:", "divisions")
-    with pytest.raises(SpecError) as found:
-        load_texts(tmp_path, main=broken)
     line = broken.splitlines().index("  divisions") + 1
-    assert [problem.line for problem in found.value.problems] == [line]
+    assert [problem.line for problem in problems_in(tmp_path, main=broken)] == [line]
 
 
 def test_aliases_point_at_their_anchor(tmp_path: Path) -> None:
@@ -155,11 +135,8 @@ def many_cells(systems: int, benchmarks: int) -> str:
     for system in range(systems):
         lines += [f"      s{system}:"]
         for benchmark in range(benchmarks):
-            lines += [
-                f"        b{benchmark}:",
-                "          SingleStream:",
-                "          MultiStream: {min_query_count: 10}",
-            ]
+            lines += [f"        b{benchmark}:", "          SingleStream:"]
+            lines += ["          MultiStream: {min_query_count: 10}"]
             lines += [f"          Server: {{target_qps: {system + 1}, target_latency: 15 ms}}"]
             lines += ["          Offline: {target_qps: 54.5, engine: {batch_size: 32}}"]
     return "\n".join(lines) + "\n"
@@ -195,15 +172,10 @@ def test_mistakes_in_a_spec_of_its_own_do_not_stop_the_others(tmp_path: Path) ->
 
 
 def test_folder_of_nothing_but_specs_of_their_own_declares_nothing(tmp_path: Path) -> None:
-    (problem,) = problems_in_folder(write(tmp_path, apart=f"{HEADER}only_when_named: true\n")[0].parent)
+    write(tmp_path, apart=f"{HEADER}only_when_named: true\n")
+    (problem,) = catch_problems(load, [tmp_path], tmp_path, {})
     assert problem.message == "every spec here applies only if passed on the command line"
     assert problem.fix == "pass one, such as apart.yaml"
-
-
-def problems_in_folder(folder: Path) -> list[Problem]:
-    with pytest.raises(SpecError) as caught:
-        load([folder], folder, {})
-    return caught.value.problems
 
 
 def names(group: type[Group], text: str) -> set[str]:
@@ -225,11 +197,7 @@ def test_settings_of_a_cell_have_no_prefix() -> None:
 
 
 HERE = Origin("specs/a.yaml", 7, 3)
-
-
 OWN = {"engine.backend": "tensorrt", "run.streams": 2, "target_qps": "5", "measurements.input_data_types": "int8"}
-
-
 SLICED = {**OWN, "hardware.mig": "7x 1g.10gb"}
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.errors import SpecError
 from reconciler.reconcile import planning
 from reconciler.reconcile.planning import Options, PlanResult, compute_plan
 from reconciler.resource.inputs import Value
@@ -16,22 +15,15 @@ from reconciler.resource.kinds import Address, Kind
 from reconciler.spec.loading import load
 from reconciler.storage.files import RepositoryPaths
 from tests.unit.cli.conftest import git
-from tests.unit.spec.writing import HEADER
+from tests.unit.spec.writing import catch_problems, give_head
 
-SPEC = (
-    HEADER
-    + """
-metadata: {name: acme}
-spec:
-  round: v4.1
-  submitter: ACME
+SPEC = give_head("""\
   systems: {box: {category: datacenter, status: available}}
   benchmarks:
     resnet50: {engine: {backend: onnxruntime, batch_size: 4}, MORE}
   divisions:
     closed: {box: {resnet50: {Offline: {target_qps: 100}, Server: {target_qps: 90}}}}
-"""
-)
+""").replace("v6.1", "v4.1")
 
 
 @pytest.fixture
@@ -142,9 +134,7 @@ def test_where_it_lies_makes_nothing_stale(tmp_path: Path, scratch: Path, monkey
 @pytest.mark.parametrize("named", ["~/scratch", "scratch"])
 def test_a_variable_without_a_place_is_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str) -> None:
     monkeypatch.setenv("MLPERF_SCRATCH_PATH", named)
-    with pytest.raises(SpecError) as caught:
-        read_settings(write_repository(tmp_path / "repo"))
-    (problem,) = caught.value.problems
+    (problem,) = catch_problems(read_settings, write_repository(tmp_path / "repo"))
     assert (problem.file, problem.path) == ("specs/one.yaml", "spec.benchmarks.resnet50")
     assert named in problem.message
 

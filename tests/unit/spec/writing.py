@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,13 +14,14 @@ from reconciler.spec.files import Source, compute_blob_id
 from reconciler.spec.loading import load, load_sources
 
 HEADER = "apiVersion: mlperf-reconciler/v1\nkind: Submission\n"
-VALID = """\
-apiVersion: mlperf-reconciler/v1
-kind: Submission
-metadata: {name: acme}
-spec:
-  round: v6.1
-  submitter: ACME
+
+
+def give_head(text: str) -> str:
+    """A spec of round v6.1 with these sections."""
+    return f"{HEADER}metadata: {{name: acme}}\nspec:\n  round: v6.1\n  submitter: ACME\n{text}"
+
+
+VALID = give_head("""\
   defaults:
     short: {min_duration: 0}
     quick: {use: [short], attempts: 2}
@@ -34,7 +36,7 @@ spec:
       box:
         digits:
           Offline: {target_qps: 54}
-"""
+""")
 OWN = """\
 apiVersion: mlperf-reconciler/v1
 kind: Adapter
@@ -67,10 +69,15 @@ def load_texts(folder: Path, environment: Mapping[str, str] | None = None, **tex
     return load(write(folder, **texts), folder, environment or {})
 
 
-def problems_in(folder: Path, environment: Mapping[str, str] | None = None, **texts: str) -> list[Problem]:
+def catch_problems(function: Callable[..., object], *given: Any, **named: Any) -> list[Problem]:
+    """What a call that reads or checks a spec ends with."""
     with pytest.raises(SpecError) as caught:
-        load_texts(folder, environment, **texts)
-    return caught.value.problems
+        function(*given, **named)
+    return list(caught.value.problems)
+
+
+def problems_in(folder: Path, environment: Mapping[str, str] | None = None, **texts: str) -> list[Problem]:
+    return catch_problems(load_texts, folder, environment, **texts)
 
 
 def replaced(old: str, new: str) -> str:

@@ -15,21 +15,11 @@ import pytest
 from reconciler.errors import RepositoryError, StorageError
 from reconciler.storage import git
 from reconciler.storage.git_process import GitAnswer, ask
+from tests.unit.storage.test_git import identity, run
+
+__all__ = ["identity"]
 
 SPEC = "specs/a.yaml"
-
-
-def run(root: Path, *arguments: str, check: bool = True) -> str:
-    return subprocess.run(["git", *arguments], cwd=root, check=check, capture_output=True, text=True).stdout.strip()
-
-
-@pytest.fixture(autouse=True)
-def identity(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
-    for name in ("AUTHOR", "COMMITTER"):
-        monkeypatch.setenv(f"GIT_{name}_NAME", "Ada")
-        monkeypatch.setenv(f"GIT_{name}_EMAIL", "ada@example.com")
 
 
 @pytest.fixture
@@ -66,12 +56,12 @@ def read_everything(root: Path) -> None:
     blob = run(root, "rev-parse", f"HEAD:{SPEC}")
     git.find_root(root / "specs")
     git.read_file_at(root, SPEC)
-    git.is_dirty(root, [SPEC])
+    git.list_dirty(root, [SPEC])
     git.is_shallow(root)
     git.find_line_commits(root, SPEC, [1, 2])
     git.find_line_commits(root, SPEC, [1], at="HEAD")
     git.find_blob_commits(root, SPEC, blob)
-    git.list_blobs_in_refs(root, "specs")
+    git.list_blobs_in_refs(root, "specs", "")
     git.resolve(root, "HEAD")
     git.find_merge_base(root, "HEAD", "HEAD~1")
     git.find_parents(root, tip)
@@ -334,7 +324,7 @@ def test_objects_of_another_repository_are_read_as_what_their_names_say(copied: 
     tip = git.find_head(copied) or ""
     shown = git.read_blobs(copied, [blob for blob, _ in git.list_files_at(copied, tip).values()])
     assert b"hunter2\n" not in shown.values()
-    assert b"hunter2\n" not in git.list_blobs_in_refs(copied, ".")
+    assert b"hunter2\n" not in git.list_blobs_in_refs(copied, ".", "")
     with_ref = run(secret, "rev-parse", "HEAD")
     (copied / ".git/refs/heads/theirs").write_text(f"{with_ref}\n")
     assert git.resolve(copied, "theirs") == with_ref  # a copied .git holds refs, and those are its sender's

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from reconciler.loadgen.log import DetailLog, parse_detail
 from reconciler.resource.kinds import Cell
 from reconciler.resource.rules import Severity
 from reconciler.rules.rounds import load_ruleset
@@ -35,6 +36,10 @@ def log(*lines: Line) -> str:
         for key, value in lines
     )
     return "".join(f":::MLLOG {json.dumps(each)}\n" for each in reported)
+
+
+def parse_log(values: Mapping[str, object], file: str = "log.txt") -> DetailLog:
+    return parse_detail(log(*values.items()).encode(), file)
 
 
 def rules(**reported: Any) -> Any:

@@ -23,7 +23,7 @@ from reconciler.resource.records import LOG_LIMIT
 from reconciler.rules.accuracy import parse_accuracy
 from reconciler.rules.rounds import load_ruleset
 from reconciler.rules.ruleset import Ruleset
-from reconciler.tree.assemble import audit_files
+from reconciler.tree.assemble import collect_test_files
 from reconciler.tree.content import AccuracyLog, Content, LogRef, SubmissionContent
 from reconciler.tree.documents import collect_system_fields, render_built_in_conf
 from reconciler.tree.layout import name_folders
@@ -211,7 +211,7 @@ def test_folder_of_a_test_has_its_answers_whole_or_truncated_with_hash(test: str
     logs = {name: LogRef(name, 1) for name in (log_files.SUMMARY, log_files.DETAIL)}
     kept = {"whole": LogRef("a" * 64, size), "truncated": LogRef("b" * 64, 8)}
     run = {**logs, log_files.ACCURACY_LOG: kept["whole"], log_files.TRUNCATED: kept["truncated"]}
-    found = audit_files(test, run, {"verify_accuracy.txt": LogRef("c" * 64, 9)})
+    found = collect_test_files(test, run, {"verify_accuracy.txt": LogRef("c" * 64, 9)})
     expected: dict[str, Content] = {"verify_accuracy.txt": LogRef("c" * 64, 9)}
     expected[f"accuracy/{log_files.ACCURACY_LOG}"] = kept[answers]
     if answers == "truncated":

@@ -143,20 +143,17 @@ def test_a_saturated_run_reports_where_to_go_on() -> None:
     assert decision.rate == pytest.approx(0.95 * 210)
 
 
-def test_a_rate_that_is_valid_and_invalid_is_not_taken_for_valid() -> None:
-    trials = [RateTrial(100, True, 0.5), RateTrial(110, True, 0.9), RateTrial(110, False, 1.1)]
-    assert find_bracket(trials).low == 100
-    assert find_bracket(trials).high == 110
-
-
-def test_one_verdict_against_two_does_not_move_the_cut() -> None:
-    trials = [
-        RateTrial(100, False, 1.01),
-        RateTrial(110, True, 0.9),
-        RateTrial(120, True, 0.95),
-        RateTrial(125, False, 2),
-    ]
-    assert find_bracket(trials).low == 120
+@pytest.mark.parametrize(
+    ("verdicts", "low", "high"),
+    [
+        ([(100, True), (110, True), (110, False)], 100, 110),
+        ([(100, False), (110, True), (120, True), (125, False)], 120, 125),
+    ],
+    ids=["valid and invalid is not taken for valid", "one verdict against two does not move the cut"],
+)
+def test_the_highest_valid_rate_is_between(verdicts: list[tuple[float, bool]], low: float, high: float) -> None:
+    bracket = find_bracket([RateTrial(rate, valid, 0.9 if valid else 1.1) for rate, valid in verdicts])
+    assert (bracket.low, bracket.high) == (low, high)
 
 
 def test_verdicts_that_contradict_each_other_ask_for_more_confirmations() -> None:
@@ -171,11 +168,7 @@ def test_a_search_that_ends_early_says_what_it_knows() -> None:
     found = conclude([RateTrial(100, True, 0.5), RateTrial(200, False, 3)], "the time is over")
     assert isinstance(found, FoundRate)
     assert (found.rate, found.above, found.settled, found.why) == (100, 200, False, "the time is over")
-
-
-def test_a_search_where_nothing_was_valid_says_so() -> None:
-    found = conclude([RateTrial(100, False, 5)], "")
-    assert found == NotFound("no rate was VALID")
+    assert conclude([RateTrial(100, False, 5)], "") == NotFound("no rate was VALID")
 
 
 def test_a_report_of_nothing_valid_does_not_call_it_settled() -> None:

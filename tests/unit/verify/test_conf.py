@@ -26,6 +26,7 @@ from tests.unit.tree.small_cells import DETAIL, RUN, Line, log, rules, say, smal
 
 Check = AppliedRule[CellView, Complaint]
 LOG = f"./{RUN}/{DETAIL}"
+SEEN = f"; see {LOG}:2; mechanism: "
 KEYED = rules(values={"model_key": "resnet50"})
 
 
@@ -45,35 +46,15 @@ QPS, LATENCY = "effective_target_qps", "requested_single_stream_expected_latency
     ("scenario", "line", "conf", "said"),
     [
         ("Server", (QPS, 100), "*.Server.target_qps = 100", ""),
-        (
-            "Server",
-            (QPS, 100),
-            "\n*.Server.target_qps = 50",
-            f"./user.conf:2; see {LOG}:2; mechanism: conf-of-another-run",
-        ),
-        (
-            "Server",
-            (QPS, 99.6),
-            "*.Server.target_qps = 100",
-            f"note ./user.conf:1; see {LOG}:2; mechanism: conf-detail",
-        ),
-        (
-            "Server",
-            (QPS, 100),
-            "*.Server.target_qps = 96",
-            f"./user.conf:1; see {LOG}:2; mechanism: conf-of-another-run",
-        ),
-        (
-            "SingleStream",
-            (LATENCY, 1_000_000),
-            "*.*.target_latency = 2",
-            f"./user.conf:1; see {LOG}:2; mechanism: conf-estimate",
-        ),
+        ("Server", (QPS, 100), "\n*.Server.target_qps = 50", f"./user.conf:2{SEEN}conf-of-another-run"),
+        ("Server", (QPS, 99.6), "*.Server.target_qps = 100", f"note ./user.conf:1{SEEN}conf-detail"),
+        ("Server", (QPS, 100), "*.Server.target_qps = 96", f"./user.conf:1{SEEN}conf-of-another-run"),
+        ("SingleStream", (LATENCY, 1_000_000), "*.*.target_latency = 2", f"./user.conf:1{SEEN}conf-estimate"),
         (
             "Server",
             ("effective_max_async_queries", 1),
             "*.*.max_async_queries = 0",
-            f"note ./user.conf:1; see {LOG}:2; mechanism: conf-detail",
+            f"note ./user.conf:1{SEEN}conf-detail",
         ),
         ("Server", (QPS, 100), "resnet.Server.target_qps = 100\nresnet50.Server.target_qps = 100", ""),
         ("Server", ("effective_min_duration_ms", 5), "bert.Server.target_qps = 7\nresnet50.*.min_duration = 5", ""),

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from reconciler.loadgen.log import parse_detail
 from reconciler.loadgen.user_conf import ConfValue
 from reconciler.verify.causes import ConfCause, find_cause, is_rounded
 from reconciler.verify.settings import ConfSetting
+from tests.unit.tree.small_cells import parse_log
 
 ANOTHER, AUDIT, ACCURACY = "conf-of-another-run", "conf-of-audit-run", "conf-of-accuracy-run"
 QPS, LATENCY = "effective_target_qps", "effective_target_latency_ns"
 
 
 def run(file: str, values: Mapping[str, object] | None = None, scenario: str = "Server") -> Any:
-    lines = [f":::MLLOG {json.dumps({'key': key, 'value': value})}" for key, value in (values or {}).items()]
-    first = f':::MLLOG {{"key": "effective_scenario", "value": "{scenario}"}}'
-    return SimpleNamespace(log=parse_detail("\n".join([first, *lines, ""]).encode(), file))
+    return SimpleNamespace(log=parse_log({"effective_scenario": scenario, **(values or {})}, file))
 
 
 def cell(performance: Any = None, accuracy: Any = None, **tests: Any) -> Any:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from reconciler.loadgen.log import parse_detail
 from reconciler.tree.findings import Place
 from reconciler.tree.rule_engine import compare_cells
-from reconciler.verify.engine import LoadGenBuild, find_build, verify_sources
+from reconciler.verify.engine import LoadGenBuild, list_builds, verify_sources
+from tests.unit.tree.small_cells import parse_log
 
 COMPILED = {"/loadgen.cc": "1", "/query_sample.h": "2"}
 
@@ -19,11 +18,10 @@ COMPILED = {"/loadgen.cc": "1", "/query_sample.h": "2"}
 def find(sources: object, version: str = "6.0 @ abc") -> LoadGenBuild | None:
     """Of a log that lists these sources in its second line."""
     lines = {"loadgen_version": version, **({} if sources is None else {"loadgen_file_sha1": sources})}
-    text = "".join(f":::MLLOG {json.dumps({'key': key, 'value': value})}\n" for key, value in lines.items())
-    run = SimpleNamespace(log=parse_detail(text.encode(), "detail.txt"))
+    run = SimpleNamespace(log=parse_log(lines, "detail.txt"))
     files = SimpleNamespace(submitter=SimpleNamespace(submitter="Acme"))
     view: Any = SimpleNamespace(performance=run, files=files, cell="a cell")
-    return find_build(view)
+    return next(list_builds(view), None)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +57,7 @@ def test_sources_are_those_that_are_compiled_and_not_written_by_the_build(others
 def test_a_log_without_its_sources_or_its_version_says_nothing(sources: object, version: str) -> None:
     assert find(sources, version) is None
     view: Any = SimpleNamespace(performance=None)
-    assert find_build(view) is None
+    assert not list(list_builds(view))
 
 
 def build(submitter: str, version: str = "6.0", **sources: str) -> LoadGenBuild:

@@ -16,11 +16,16 @@ def recorded_once(tmp_path_factory: pytest.TempPathFactory) -> Repository:
     return make_once(tmp_path_factory, "watched", _record)
 
 
-def _record(folder: Path) -> Repository:
+def _declare(folder: Path) -> Repository:
     repository = make_repository(folder / "repository")
     repository.write(".gitignore", ".reconcile/\n__pycache__/\n")
     repository.git("init", "--quiet", "--initial-branch=main")
     repository.commit()
+    return repository
+
+
+def _record(folder: Path) -> Repository:
+    repository = _declare(folder)
     report = repository.reconcile(commit=True)
     assert report.after.plan.in_sync
     return repository
@@ -36,8 +41,4 @@ def recorded(recorded_once: Repository, tmp_path: Path) -> Repository:
 @pytest.fixture
 def declared(tmp_path: Path) -> Repository:
     """Nothing done yet."""
-    repository = make_repository(tmp_path / "repository")
-    repository.write(".gitignore", ".reconcile/\n__pycache__/\n")
-    repository.git("init", "--quiet", "--initial-branch=main")
-    repository.commit()
-    return repository
+    return _declare(tmp_path)

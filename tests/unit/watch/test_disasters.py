@@ -24,13 +24,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of its own, which only root may mount."""
     folder = tmp_path / "disk"
     folder.mkdir()
-    mounted = shutil.which("mount") and sys.platform == "linux"
-    if (
-        not mounted
-        or subprocess.run(
-            ["mount", "-t", "tmpfs", "-o", f"size={_SIZE}", "tmpfs", str(folder)], capture_output=True
-        ).returncode
-    ):
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={_SIZE}", "tmpfs", str(folder)]
+    can_mount = shutil.which("mount") and sys.platform == "linux"
+    if not can_mount or subprocess.run(mount, capture_output=True).returncode:
         pytest.skip("no file system can be mounted here")
     yield folder
     subprocess.run(["umount", "--lazy", str(folder)], check=True)
@@ -76,8 +72,6 @@ def test_watch_when_the_disk_is_full_says_so_and_goes_on_when_there_is_room(
         assert "next try in" in watching.output.read_text()
         assert watching.stop() == 0
     equals_a_clean_pass(repository)
-    print(watching.output.read_text())
-    print(watching.reported())
 
 
 class Disasters:
@@ -91,17 +85,8 @@ class Disasters:
 
     def any(self) -> None:
         todo: list[Callable[[], None]] = [
-            self.edit,
-            self.edit,
-            self.remark,
-            self.break_the_spec,
-            self.commit,
-            self.revert,
-            self.rewrite,
-            self.change_code,
-            self.spoil_the_tree,
-            self.lose_a_record,
-            self.kill,
+            *(self.edit, self.edit, self.remark, self.break_the_spec, self.commit, self.revert, self.rewrite),
+            *(self.change_code, self.spoil_the_tree, self.lose_a_record, self.kill),
         ]
         one = self.chance.choice(todo)
         self.done.append(one.__name__)

@@ -6,7 +6,7 @@ import json
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Self
 
 from tests.passes.repository import Repository
@@ -35,31 +35,22 @@ class Watching:
 
     def wait(self, name: str, fits: Callable[[dict[str, Any]], bool] = lambda _: True) -> dict[str, Any]:
         """The first such event behind the one that was waited for last."""
-        give_up = time.monotonic() + LIMIT
-        while time.monotonic() < give_up:
-            events = self.reported()
-            for number in range(self.read, len(events)):
-                if events[number]["event"] == name and fits(events[number]):
-                    self.read = number + 1
-                    return events[number]
-            assert self.process.poll() is None, self.output.read_text()
-            time.sleep(0.02)
-        raise AssertionError(f"no event {name!r}:\n{self.output.read_text()}")
+        return self._wait(lambda event: event["event"] == name and fits(event), f"no event {name!r}")
 
     def in_sync(self) -> dict[str, Any]:
         """A pass or a plan after which nothing is left to do."""
+        return self._wait(lambda event: event["event"] in ("pass", "plan") and event["in_sync"], "not in sync")
+
+    def _wait(self, fits: Callable[[dict[str, Any]], bool], problem: str) -> dict[str, Any]:
         give_up = time.monotonic() + LIMIT
         while time.monotonic() < give_up:
-            for number, event in self._new():
-                if event["event"] in ("pass", "plan") and event["in_sync"]:
+            for number, event in enumerate(self.reported()):
+                if number >= self.read and fits(event):
                     self.read = number + 1
                     return event
             assert self.process.poll() is None, self.output.read_text()
             time.sleep(0.02)
-        raise AssertionError(f"not in sync:\n{self.output.read_text()}")
-
-    def _new(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        return ((number, event) for number, event in enumerate(self.reported()) if number >= self.read)
+        raise AssertionError(f"{problem}:\n{self.output.read_text()}")
 
     def count(self, name: str) -> int:
         return sum(1 for event in self.reported() if event["event"] == name)

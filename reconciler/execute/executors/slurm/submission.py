@@ -1,4 +1,4 @@
-"""Uses submitit, if installed, to write a batch script with its options and submit it."""
+"""Use submitit, if installed, to write a batch script with its options and submit it."""
 
 from __future__ import annotations
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
-from reconciler.cli.main import main
 from reconciler.errors import ReconcilerError
 from reconciler.page.links import Links
 from reconciler.page.repository_page import RepositoryPage
@@ -16,6 +14,7 @@ from reconciler.reconcile.planning import Options
 from reconciler.storage.files import RepositoryPaths
 from tests.shared import need
 from tests.unit.cli.adopted import adopt_curve
+from tests.unit.cli.conftest import Reconcile
 
 CURVE = "standardized/box/vllm"
 
@@ -46,36 +45,29 @@ def test_the_page_shows_a_curve_its_row_and_its_points(root: Path) -> None:
 
 
 def test_a_curve_is_plotted_next_to_itself_at_another_commit(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reconcile: Reconcile
 ) -> None:
     need("vl_convert")
     monkeypatch.chdir(root)
     drawn = tmp_path / "curve.svg"
-    assert main(["status"]) == 0
-    assert "  Dedicated Offline run of 192 samples: " in capsys.readouterr().out
-    assert main(["plot", CURVE, "-o", str(drawn)]) == 0
-    assert f"{CURVE}: 7 points" in capsys.readouterr().out
-    assert main(["plot", CURVE, "-o", str(drawn), "--of", "ttft", "--with", "HEAD"]) == 0
-    said = capsys.readouterr().out
+    assert "  Dedicated Offline run of 192 samples: " in reconcile.succeed("status")
+    assert f"{CURVE}: 7 points" in reconcile.succeed("plot", CURVE, "-o", str(drawn))
+    said = reconcile.succeed("plot", CURVE, "-o", str(drawn), "--of", "ttft", "--with", "HEAD")
     now, then = said.partition(f"{CURVE}, now: ")[2].split(f". {CURVE}, HEAD: ")
     assert then.rstrip(".\n") == now
     assert now.startswith("7 points")
     assert "Offline" in now
     sent = root.parent / "sent/ACME"
-    assert main(["compare", "HEAD", str(sent), "--json"]) == 0
-    compared = json.loads(capsys.readouterr().out)
+    compared = reconcile.report("compare", "HEAD", str(sent), ends=0)
     assert {pair["ratio"] for pair in compared["pairs"]} == {1.0}
     assert len(compared["pairs"]) == 8
     assert [pair["points"][0] for pair in compared["curves"]] == [compared["curves"][0]["points"][1]]
-    assert main(["plot", CURVE, "-o", str(drawn), "--of", "latency"]) == 1
-    assert "latency is a plot for cells" in capsys.readouterr().err
+    assert "latency is a plot for cells" in reconcile.refuse("plot", CURVE, "-o", str(drawn), "--of", "latency")
 
 
 def test_a_point_is_neither_moved_nor_tried_by_itself(
-    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    root: Path, monkeypatch: pytest.MonkeyPatch, reconcile: Reconcile
 ) -> None:
     monkeypatch.chdir(root)
-    assert main(["move", "c10", "--to", "open"]) == 1
-    assert "all points of a curve are in one division" in capsys.readouterr().err
-    assert main(["try", "c10", "min_query_count=400"]) == 1
-    assert "is a point of a curve" in capsys.readouterr().err
+    assert "all points of a curve are in one division" in reconcile.refuse("move", "c10", "--to", "open")
+    assert "is a point of a curve" in reconcile.refuse("try", "c10", "min_query_count=400")

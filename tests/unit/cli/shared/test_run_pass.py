@@ -18,7 +18,7 @@ from reconciler.execute.outcome import Outcome, Status, StepsDue, StepStarted
 from reconciler.plan.plan import Step
 from reconciler.reconcile.planning import Options
 from reconciler.resource.kinds import Kind
-from reconciler.watch.report import WatchOutput, WatchReport
+from reconciler.watch.report import WatchReport
 from reconciler.watch.settings import Backoff, WatchSettings
 from tests.unit.cli.conftest import Reconcile, edit, git
 from tests.unit.diff.simulated import Wish, World, desire
@@ -41,7 +41,7 @@ def test_a_pass_that_only_rendered_says_so(recorded: Path, reconcile: Reconcile)
     assert last.startswith("In sync: ")
     assert "Rendered" not in reconcile()[1]
     shutil.rmtree(recorded / "submission")
-    assert json.loads(reconcile("--json")[1])["rendered"] == files
+    assert reconcile.report()["rendered"] == files
 
 
 def test_the_last_line_names_what_is_not_committed(recorded: Path, reconcile: Reconcile) -> None:
@@ -119,7 +119,7 @@ def step() -> Step:
 def show(step: Step, kinds: list[str]) -> tuple[list[dict[str, object]], list[str]]:
     """The events and the lines of a quiet watch in which a step ends so: "" where it went well."""
     stream, lines, backoff = io.StringIO(), list[str](), Backoff()
-    report = WatchReport(WatchOutput(lines.append, stream=stream, quiet=True), WatchSettings(Options()))
+    report = WatchReport(lines.append, WatchSettings(Options()), stream=stream, quiet=True)
     for kind in kinds:
         if kind:
             report.report_next_try(step, backoff.record_failure("key", kind, 0.0))
@@ -130,7 +130,7 @@ def show(step: Step, kinds: list[str]) -> tuple[list[dict[str, object]], list[st
 
 def test_each_pass_of_a_watch_counts_its_own_steps(step: Step) -> None:
     lines: list[str] = []
-    report = WatchReport(WatchOutput(lines.append), WatchSettings(Options()))
+    report = WatchReport(lines.append, WatchSettings(Options()))
     for number in (1, 2):
         report.report_pass_begun(number)
         for event in (StepsDue((step,)), StepStarted(step), Outcome(step, Status.DONE)):

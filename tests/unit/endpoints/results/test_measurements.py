@@ -190,6 +190,10 @@ def test_what_is_not_asked_may_be_anything() -> None:
     assert compare(old='"total_samples": 3', new='"total_samples": 9') == []  # of a run that is not scored
 
 
+SHORT = "duration: 1.999 s, at least 2 s are required"
+UNSTATED = "result_summary.json says nothing that result_samples_per_second could be taken from"
+
+
 @pytest.mark.parametrize(
     ("values", "reasons", "value"),
     [
@@ -198,18 +202,10 @@ def test_what_is_not_asked_may_be_anything() -> None:
         (
             {"n_samples_issued": 3, "duration_ns": 1999 * 10**6},
             ["duration: 1.999 s, at least 2 s are required"],
-            "1.500750375",
+            "1.5007503",
         ),
-        (
-            {"n_samples_issued": 12},
-            ["result_summary.json says nothing that result_samples_per_second could be taken from"],
-            None,
-        ),
-        (
-            {"duration_ns": 3 * 10**9},
-            ["result_summary.json says nothing that result_samples_per_second could be taken from"],
-            None,
-        ),
+        ({"n_samples_issued": 12}, [UNSTATED], None),
+        ({"duration_ns": 3 * 10**9}, [UNSTATED], None),
     ],
 )
 def test_a_performance_run_is_valid_where_nothing_speaks_against_it(
@@ -218,7 +214,7 @@ def test_a_performance_run_is_valid_where_nothing_speaks_against_it(
     metric = Metric("result_samples_per_second", "samples/s")
     made = measure_performance(document(**values, version="1.0", git_sha="abc"), metric, LatencyLimits(), 2000)
     assert (made["validity"], made["reasons"]) == ("INVALID" if reasons else "VALID", reasons)
-    found = None if made["metric"] is None else (made["metric"]["value"][:13], made["metric"]["unit"])
+    found = None if made["metric"] is None else (made["metric"]["value"][:9], made["metric"]["unit"])
     assert found == (None if value is None else (value, "samples/s"))
     assert made["harness_version"] == "1.0 abc"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from decimal import Decimal
 from typing import Any
 
@@ -78,7 +77,3 @@ def test_a_line_that_is_no_event_is_named(line: bytes) -> None:
     lines = [*write_lines(make_events([10])), line]
     with pytest.raises(ValueError, match=f"line {len(lines)}"):
         parse_events(lines)
-
-
-def event(kind: str, at: int, number: object = "", **more: object) -> bytes:
-    return json.dumps({"event_type": kind, "timestamp_ns": at, "sample_uuid": number, **more}).encode()

@@ -8,9 +8,7 @@ from msgspec.structs import replace
 
 from reconciler.endpoints.rules.event_log import LoggedRequest, LoggedRun
 from reconciler.endpoints.rules.judge import (
-    AgenticBars,
     PointFinding,
-    PointSeverity,
     classify_window,
     find_differences,
     find_least_seconds,
@@ -19,11 +17,12 @@ from reconciler.endpoints.rules.judge import (
     judge_point,
 )
 from reconciler.endpoints.rules.point import AccuracyScore, Distribution, MeasuredPoint, SteadyWindow, Warmup
+from reconciler.resource.rules import Severity
 from tests.unit.endpoints.rules.good_point import GOOD, REGIONS, RULES, WINDOW
 
 
-def found(point: MeasuredPoint, **options: Any) -> dict[str, PointSeverity]:
-    return {item.rule: item.weight for item in judge_point(point, RULES, REGIONS, **options)}
+def found(point: MeasuredPoint, **options: Any) -> dict[str, Severity]:
+    return {item.rule: item.severity for item in judge_point(point, RULES, REGIONS, **options)}
 
 
 def test_a_good_point_has_no_finding() -> None:
@@ -48,26 +47,26 @@ def test_a_good_point_has_no_finding() -> None:
     ],
 )
 def test_what_the_client_does_not_enforce_is_found(change: dict[str, Any], rule: str) -> None:
-    assert found(replace(GOOD, **change), dataset_size=192)[rule] is PointSeverity.INVALID
+    assert found(replace(GOOD, **change), dataset_size=192)[rule] is Severity.ERROR
 
 
 def test_a_short_window_in_a_long_run_is_a_warning() -> None:
     window = replace(GOOD.window or SteadyWindow(False), seconds=Decimal(500))
     assert found(replace(GOOD, window=window)) == {
-        "point-duration": PointSeverity.WARNING,
-        "steady-state-basis": PointSeverity.WARNING,
+        "point-duration": Severity.WARNING,
+        "steady-state-basis": Severity.WARNING,
     }
 
 
 def test_a_run_without_window_falls_back_to_the_whole_run() -> None:
-    assert found(replace(GOOD, window=None)) == {"steady-state-basis": PointSeverity.WARNING}
+    assert found(replace(GOOD, window=None)) == {"steady-state-basis": Severity.WARNING}
 
 
 def test_an_offline_run_has_no_latency_and_no_steady_state() -> None:
     offline = replace(GOOD, load_pattern="max_throughput", concurrency=192, streaming=False, window=None)
     offline = replace(offline, tpot=Distribution(), duration_ns=1300 * 10**9)
     assert not found(offline, dataset_size=192)
-    assert found(replace(offline, duration_ns=1100 * 10**9)) == {"point-duration": PointSeverity.INVALID}
+    assert found(replace(offline, duration_ns=1100 * 10**9)) == {"point-duration": Severity.ERROR}
 
 
 def test_any_difference_to_what_was_asked_is_found() -> None:
@@ -85,7 +84,7 @@ SECOND = 10**9
 
 
 def report(findings: Any) -> list[tuple[str, str, str]]:
-    return [(found.rule, found.weight.value, found.text) for found in findings]
+    return [(found.rule, found.severity.value, found.text) for found in findings]
 
 
 def window(**changes: Any) -> dict[str, Any]:
@@ -106,9 +105,7 @@ def window(**changes: Any) -> dict[str, Any]:
 )
 def test_a_point_has_as_many_queries_as_its_dataset_needs(dataset: str, size: int, completed: int, needed: int) -> None:
     point = replace(GOOD, dataset=dataset, completed=completed, issued=0)
-    reported = (
-        [("min-query-count", "invalid", f"{completed} samples completed, one pass has {needed}")] if needed else []
-    )
+    reported = [("min-query-count", "error", f"{completed} samples completed, one pass has {needed}")] if needed else []
     assert report(judge_point(point, RULES, REGIONS, dataset_size=size)) == reported
     short = report(judge_point(point, RULES.shorten(1), REGIONS, dataset_size=size))
     assert [text for rule, _, text in short if rule == "min-query-count"] == (
@@ -134,28 +131,28 @@ def test_a_point_lasts_as_long_as_its_region_needs(change: dict[str, Any], concu
     assert point.is_agentic is (change.get("load_pattern") == "agentic_inference")
 
 
-_BARS = AgenticBars(inline=Decimal("58.32"), tokens=(Decimal(425), Decimal(520)))
+_BARS = Decimal("58.32"), Decimal(425), Decimal(520)
 
 
 @pytest.mark.parametrize(
     ("score", "tokens", "said"),
     [
         ("0.5832", 425, {}),
-        ("0.5831", 520, {"agentic-accuracy-inline": PointSeverity.INVALID}),
-        (None, 520, {"agentic-accuracy-inline": PointSeverity.INVALID}),
-        ("0.6", "424.9", {"agentic-osl-range": PointSeverity.INVALID}),
-        ("0.6", "520.1", {"agentic-osl-range": PointSeverity.INVALID}),
-        ("0.6", None, {"agentic-osl-range": PointSeverity.WARNING}),
+        ("0.5831", 520, {"agentic-accuracy-inline": Severity.ERROR}),
+        (None, 520, {"agentic-accuracy-inline": Severity.ERROR}),
+        ("0.6", "424.9", {"agentic-osl-range": Severity.ERROR}),
+        ("0.6", "520.1", {"agentic-osl-range": Severity.ERROR}),
+        ("0.6", None, {"agentic-osl-range": Severity.WARNING}),
     ],
 )
 def test_the_answers_of_an_agent_are_judged_at_each_point(
-    score: str | None, tokens: object, said: dict[str, PointSeverity]
+    score: str | None, tokens: object, said: dict[str, Severity]
 ) -> None:
     scores = (AccuracyScore("performance", inline=True, scores={"score": Decimal(score)}),) if score else ()
     turns = None if tokens is None else Decimal(str(tokens))
     point = replace(GOOD, load_pattern="agentic_inference", accuracy=scores, turn_tokens=turns)
-    assert {item.rule: item.weight for item in judge_agentic(point, _BARS)} == said
-    assert "agentic-osl-range" not in {item.rule for item in judge_agentic(point, AgenticBars())}
+    assert {item.rule: item.severity for item in judge_agentic(point, *_BARS)} == said
+    assert "agentic-osl-range" not in {item.rule for item in judge_agentic(point, None, None, None)}
 
 
 @pytest.mark.parametrize(("played", "broken"), [(20, False), (10, False), (15, True)])
@@ -177,10 +174,7 @@ def test_conversations_are_played_in_whole_passes(played: int, broken: bool) -> 
         ({"seconds": None}, ("insufficient_duration", "STEADY STATE")),
         ({"found": False, "anomaly": "shift", "states": {"tpot": "Drifting Up"}}, ("insufficient_passes", "not found")),
         ({"anomaly": "shift", "states": {"tpot": "Drifting Up"}}, ("insufficient_duration", "anomaly")),
-        (
-            {"states": {"tpot": "Drifting Down", "ttft": "Drifting Up"}},
-            ("insufficient_duration", "drifting_up"),
-        ),
+        ({"states": {"tpot": "Drifting Down", "ttft": "Drifting Up"}}, ("insufficient_duration", "drifting_up")),
         ({"states": {"tpot": "Drifting Down", "ttft": "Plateau"}}, ("insufficient_duration", "drifting_down")),
     ],
     ids=str,
@@ -199,10 +193,10 @@ def test_the_steady_state_of_the_events_is_reported_or_checked_against_the_clien
     run, silent = logged(40, 5), replace(GOOD, window=None)
     shown = "looked for in the run's events, the steady state is"
     (found,) = judge_logged(run, silent, RULES, dataset_size=4, least_seconds=1)
-    assert found == PointFinding("steady-state-basis", PointSeverity.WARNING, f"{shown} 35.0 s from super-pass 1 to 9")
+    assert found == PointFinding("steady-state-basis", Severity.WARNING, f"{shown} 35.0 s from super-pass 1 to 9")
     (none,) = judge_logged(run, silent, RULES, dataset_size=20, least_seconds=1)
     assert none.text == f"{shown} none"
     assert report(judge_logged(run, silent, RULES, dataset_size=41, least_seconds=1)) == []
     (false,) = judge_logged(run, GOOD, RULES, dataset_size=4, least_seconds=1)
     text = "the client reports super-passes of 192 samples, the dataset has 4"
-    assert false == PointFinding("steady-state-consistency", PointSeverity.INVALID, text)
+    assert false == PointFinding("steady-state-consistency", Severity.ERROR, text)

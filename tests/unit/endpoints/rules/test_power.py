@@ -45,18 +45,8 @@ def node_set(number: int = 0, nodes: int = 1, **changes: Any) -> dict[str, Any]:
 
 
 def describe(*sets: dict[str, Any], **changes: Any) -> dict[str, Any]:
-    absent = {"present": False}
-    return {
-        "system_desc_id": "box",
-        "cooling": "air",
-        "node_sets": list(sets) or [node_set()],
-        "scale_out": absent,
-        **changes,
-    }
-
-
-ABSENT = node_set()
-ABSENT["components"]["cpu"] = {"count_per_node": 2}
+    stated = {"system_desc_id": "box", "cooling": "air", "node_sets": list(sets) or [node_set()]}
+    return {**stated, "scale_out": {"present": False}, **changes}
 
 
 def compute(document: dict[str, Any]) -> ProvisionedPower:
@@ -79,14 +69,7 @@ def test_a_published_power_takes_no_overhead() -> None:
 
 
 def test_network_cards_take_the_overhead_and_switches_do_not() -> None:
-    fabric = {
-        "present": True,
-        "cabling": "passive",
-        "required_bandwidth_tbps": 1.6,
-        "nics": {"count_per_node": 4, "bandwidth_per_nic_gbps": 200, "counted": True, "tdp_per_nic": sourced(50)},
-        "switches": [{"model": "X", "count": 1, "bandwidth_tbps": 25.6, "power_per_switch": sourced(900)}],
-    }
-    power = compute(describe(node_set(nodes=2), scale_out=fabric))
+    power = compute(networked(switches=[{**FABRIC["switches"][0], "bandwidth_tbps": 25.6}]))
     # 1.5 x (2 x 6300 + 2 x 4 x 50) + 900
     assert power.kilowatts == Decimal("20.40")
     assert power.find_point_kilowatts({0: 1}) == Decimal("10.20")
@@ -205,10 +188,7 @@ BY_BANDWIDTH = {"method": "bandwidth_estimate", "aggregate_bandwidth_tbps": 5}
         (networked(nics={**FABRIC["nics"], "counted": False}), "scale_out.nics.counted"),
         (put(RATED, ("scale_out",), FABRIC), "scale_out.nics.counted"),
         (networked(required_bandwidth_tbps=1.59), "scale_out.required_bandwidth_tbps"),
-        (
-            networked(switches=[{"count": 1, "bandwidth_tbps": 1.5, "power_per_switch": sourced(900)}]),
-            "1.5 of 1.6",
-        ),
+        (networked(switches=[{"count": 1, "bandwidth_tbps": 1.5, "power_per_switch": sourced(900)}]), "1.5 of 1.6"),
         (networked(switches=[{"count": 1, "bandwidth_tbps": 1.6}]), "scale_out.switches[0]"),
         *(
             (put(document, ("computed",), {name: value}), f"computed.{name}")
@@ -228,7 +208,6 @@ def test_a_descriptor_with_a_mistake_has_no_power_and_names_its_place(document: 
 
 
 SHARE = {"count_per_node": 4, "bandwidth_per_nic_gbps": 200, "counted": True}
-ADDRESS = {"source_type": "vendor_spec", "source": "https://acme.example/spec"}
 SWITCH = {"method": "declared_tdp", "tdp_per_switch": sourced(100)}
 NARROW = {**FABRIC, "required_bandwidth_tbps": 0.8}
 
@@ -252,7 +231,7 @@ NARROW = {**FABRIC, "required_bandwidth_tbps": 0.8}
             put(describe(), PROCESSOR, sourced(500, source_type="mlc_default", source="D.2")),
             *("9.90", ["node_sets[0].cpu.tdp_per_unit (D.2)"], 0),
         ),
-        (put(describe(), PROCESSOR, {"value_kw": 0.5, **ADDRESS}), "9.90", [], 0),
+        (put(describe(), PROCESSOR, sourced(0, value_kw=0.5, value_w=None)), "9.90", [], 0),
         (put(describe(), PROCESSOR, sourced(0)), "8.40", [], 0),
         # 1.5 x (2 x 6300 + 2 x 4 x 75) + 900: a card's own figure is that of the rules
         (networked(nics=SHARE), "20.70", ["scale_out.nics.tdp_per_nic (D.4)"], 0),
@@ -299,10 +278,7 @@ def test_each_set_of_nodes_has_the_watts_of_all_its_nodes() -> None:
     power = compute_power(mixed(), _RULES, {}, {5: 0})
     assert power.problems == []
     # 1.5 x 4 x (6300 + 4 x 50), and 2 x 9000 as published
-    assert power.sets == (
-        NodeSetPower(3, 3, 4, Decimal(39_000), 8),
-        NodeSetPower(5, 5, 2, Decimal(18_000), 0),
-    )
+    assert power.sets == (NodeSetPower(3, 4, Decimal(39_000), 8), NodeSetPower(5, 2, Decimal(18_000), 0))
     assert (power.switches, power.kilowatts, power.declared) == (Decimal(900), Decimal("57.90"), False)
     assert power.accelerators == 4 * 8
 

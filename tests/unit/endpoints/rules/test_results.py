@@ -24,18 +24,11 @@ def parse(change: Callable[[dict[str, Any]], object] = lambda _: None, **files: 
 
 
 def test_a_run_of_the_client_is_a_point() -> None:
-    point = RAN
-    assert (point.concurrency, point.load_pattern, point.model, point.dataset) == (
-        5,
-        "concurrency",
-        "tiny",
-        "tiny_prompts",
-    )
-    assert (point.issued, point.completed, point.failed) == (192, 192, 0)
-    assert point.finished
-    assert point.streaming
-    assert point.stream_all_chunks
-    assert point.seeds == {
+    named = (RAN.concurrency, RAN.load_pattern, RAN.model, RAN.dataset)
+    assert named == (5, "concurrency", "tiny", "tiny_prompts")
+    assert (RAN.issued, RAN.completed, RAN.failed) == (192, 192, 0)
+    assert (RAN.finished, RAN.streaming, RAN.stream_all_chunks) == (True, True, True)
+    assert RAN.seeds == {
         "scheduler_rng_seed": 10487924139932647040,
         "sample_index_rng_seed": 586478644936801402,
         "model_seed": 9315206023656308754,

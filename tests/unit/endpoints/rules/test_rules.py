@@ -12,13 +12,13 @@ import pytest
 from reconciler.endpoints.rules.curve_rules import (
     Cohort,
     adopt_lists,
-    list_adoption_window,
     load_endpoints_rules,
     load_endpoints_ruleset,
     parse_endpoints_rules,
 )
 from reconciler.errors import ReconcilerError
 from reconciler.reconcile.desired_cache import list_code
+from reconciler.reconcile.new_repository import SubmissionRequest, make_repository
 from reconciler.rules.programs import PublishedLists
 from reconciler.rules.rounds import load_ruleset
 from reconciler.storage.documents import parse_yaml_mapping
@@ -63,7 +63,7 @@ def test_every_value_names_a_known_source_and_every_source_its_date() -> None:
 
 
 def test_accuracy_is_measured_at_a_point_less_where_an_agent_asks() -> None:
-    assert (_RULES.count_accuracy_points(agentic=False), _RULES.count_accuracy_points(agentic=True)) == (5, 4)
+    assert (_RULES.values.accuracy_points, _RULES.values.accuracy_points_agentic) == (5, 4)
 
 
 def test_a_shortened_rule_set_is_a_rehearsal_and_changes_nothing_else() -> None:
@@ -85,8 +85,8 @@ def test_a_seed_set_may_be_adopted_in_four_cohorts() -> None:
 
 
 def test_cohorts_go_on_over_the_year() -> None:
-    window = list_adoption_window(Cohort.parse("2026-12-C0"), 4)
-    assert [str(cohort) for cohort in window] == ["2026-12-C0", "2026-12-C1", "2027-01-C0", "2027-01-C1"]
+    window = [str(Cohort.parse("2026-12-C0").add(count)) for count in range(4)]
+    assert window == ["2026-12-C0", "2026-12-C1", "2027-01-C0", "2027-01-C1"]
     assert Cohort.parse("2026-12-C1") < Cohort.parse("2027-01-C0")
 
 
@@ -119,10 +119,7 @@ SEEDS = "scheduler_rng_seed: 1, sample_index_rng_seed: 2, model_seed: 3"
             f"cohort: {{cohort-id: 2027-01-C0, seed_sets: [{{id: B, {SEEDS}}}]}}",
             ["2027-01-C0", "2027-01-C1", "2027-02-C0", "2027-02-C1"],
         ),
-        (
-            f"cohort: {{cohort-id: 2027-01-C0, seed_sets: [{{id: B, cohorts: [2027-03-C1], {SEEDS}}}]}}",
-            ["2027-03-C1"],
-        ),
+        (f"cohort: {{cohort-id: 2027-01-C0, seed_sets: [{{id: B, cohorts: [2027-03-C1], {SEEDS}}}]}}", ["2027-03-C1"]),
         (f"seed_sets: [{{id: B, {SEEDS}}}]", []),
     ],
     ids=["for a cohort", "for its own cohorts", "for no cohort"],
@@ -165,3 +162,11 @@ def test_a_file_that_is_no_such_list_is_refused_by_its_name(tmp_path: Path, name
 
 def test_the_state_of_a_spec_depends_on_the_rules() -> None:
     assert "reconciler/endpoints/rules/rules.yaml" in list_code()
+
+
+def test_init_refuses_a_benchmark_without_scenarios_and_writes_nothing(tmp_path: Path) -> None:
+    names: dict[str, Any] = {"division": "closed", "category": "datacenter", "benchmarks": ("gpt-oss-120b",)}
+    request = SubmissionRequest(round_name="endpoints-v1.0", system=None, harness="", code="", **names)
+    with pytest.raises(ReconcilerError, match="no scenarios"):
+        make_repository(tmp_path, "acme", "Acme", request)
+    assert not list(tmp_path.iterdir())

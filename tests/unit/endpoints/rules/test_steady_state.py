@@ -170,7 +170,6 @@ def test_a_window_beyond_the_run_or_over_a_drift_is_false() -> None:
     assert found == "a steady state, while tpot_p50 and tpot_p90 drifts in its window"
 
 
-RULES = load_endpoints_rules()
 SECOND = 10**9
 Level = float | tuple[float, float] | None  # TPOT at P50 and P90; None where nothing was streamed
 Case = tuple[list[Level], float, tuple[int, int] | None, int, tuple[str, str] | None]
@@ -224,7 +223,7 @@ def test_a_window_is_the_first_steady_stretch_that_lasts(
         count = last - first + 1
         span: dict[str, Any] = {"samples": 3 * count, "seconds": Decimal(str(round(count - 0.1, 3)))}
         wanted = SteadyWindow(True, first, last, **span, **reported)
-    assert find_window(make(levels), least, RULES) == wanted  # type: ignore[arg-type]
+    assert find_window(make(levels), least, _RULES) == wanted  # type: ignore[arg-type]
 
 
 COURSES: tuple[tuple[list[float], str], ...] = (

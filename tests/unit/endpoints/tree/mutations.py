@@ -71,31 +71,35 @@ def find_rules(root: Path) -> dict[Severity, set[str]]:
 def edit_yaml(root: Path, point: str, **changes: Any) -> None:
     """Of point.yaml; a name may have dots; None takes it out. ``point`` "*": of all."""
     for path in _files(root, point, "point.yaml"):
-        values = json.loads(json.dumps(parse_yaml_mapping(path.read_bytes()).values))
-        path.write_bytes(write_yaml(_change(values, changes)))
+        _edit(path, changes)
 
 
 def edit_json(root: Path, point: str, file: str, **changes: Any) -> None:
     for path in _files(root, point, file):
-        path.write_text(json.dumps(_change(json.loads(path.read_bytes()), changes)))
+        _edit(path, changes)
 
 
-def edit_power(root: Path, **changes: Any) -> None:
-    path = root / "results/box/system_power.json"
-    path.write_text(json.dumps(_change(json.loads(path.read_bytes()), changes)))
+def _edit(path: Path, changes: Mapping[str, Any], *, null: bool = False) -> None:
+    data = path.read_bytes()
+    if path.suffix == ".yaml":
+        values = json.loads(json.dumps(parse_yaml_mapping(data).values))
+        path.write_bytes(write_yaml(change(values, changes, null=null)))
+    else:
+        path.write_text(json.dumps(change(json.loads(data), changes, null=null)))
 
 
 def _files(root: Path, point: str, file: str) -> list[Path]:
     return sorted((root / "results/box").glob(f"*/{'r*' if point == '*' else point}/{file}"))
 
 
-def _change(values: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+def change(values: dict[str, Any], changes: Mapping[str, Any], *, null: bool = False) -> dict[str, Any]:
+    """Change fields at any depth. ``null``: None is a value, and does not take a field out."""
     for name, value in changes.items():
         *parents, last = name.split("__")
         place: Any = values
         for parent in parents:
             place = place[int(parent)] if parent.isdigit() else place[parent]
-        if value is None:
+        if value is None and not null:
             place.pop(last)
         else:
             place[last] = value
@@ -107,15 +111,7 @@ def _retyped(file: str, path: str, value: object) -> Callable[[Path], object]:
 
     def spoil(root: Path) -> None:
         for found in (root / "results/box").glob(f"*/{file}"):
-            is_yaml = found.suffix == ".yaml"
-            data = found.read_bytes()
-            values = json.loads(json.dumps(parse_yaml_mapping(data).values)) if is_yaml else json.loads(data)
-            *parents, last = path.split(".")
-            place: Any = values
-            for parent in parents:
-                place = place[int(parent)] if parent.isdigit() else place[parent]
-            place[last] = value
-            found.write_bytes(write_yaml(values) if is_yaml else json.dumps(values).encode())
+            _edit(found, {path.replace(".", "__"): value}, null=True)
 
     return spoil
 
@@ -137,7 +133,7 @@ def _described(point: str = "*", **changes: Any) -> Callable[[Path], object]:
 
 
 def _power(**changes: Any) -> Callable[[Path], object]:
-    return lambda root: edit_power(root, **changes)
+    return lambda root: _edit(root / "results/box/system_power.json", changes)
 
 
 def _remove(*paths: str) -> Callable[[Path], object]:
@@ -151,6 +147,10 @@ def _remove(*paths: str) -> Callable[[Path], object]:
 
 def _write(path: Path | str, data: bytes) -> Callable[[Path], object]:
     return lambda root: (root / path).write_bytes(data)
+
+
+def _accuracy(data: bytes, point: str = "r1") -> Callable[[Path], object]:
+    return _write(_CURVE / point / "accuracy_results.json", data)
 
 
 def _rename(before: str, after: str) -> Callable[[Path], object]:
@@ -176,9 +176,8 @@ def _scored(point: str, inline: float | None = 0.5832, swe_bench: float | None =
 
 
 def _turns(mean: float | None) -> Callable[[Path], object]:
-    return _summary(
-        output_sequence_lengths_full_run=None if mean is None else {"output_sequence_lengths": {"avg": mean}}
-    )
+    stated = None if mean is None else {"output_sequence_lengths": {"avg": mean}}
+    return _summary(output_sequence_lengths_full_run=stated)
 
 
 _DSPARK = "git-sha1:3c5bac301d9cf392706189d82ed947feca6c2f0f"  # of the shipped list, for kimi-k3 from 2026-10-C1 on
@@ -203,7 +202,18 @@ def _seeds(name: str, published: str = "2026-10-C1", **changes: int) -> str:
     return json.dumps({"cohort": {"cohort-id": published, "seed_sets": [entry]}})
 
 
-_STEADY = {"status": "windowable", "verdict": "STEADY STATE", "window": {"super_pass_start": 0, "super_pass_end": 4}}
+_WINDOW = {"super_pass_start": 0, "super_pass_end": 4}
+_UNAPPROVED = {"weight_checksum": "sha256:0"}
+_OF_ANOTHER = {"weight_checksum": "git-sha1:56d4cbbb4d29f4355bab4b9a39ccb717a14ad5ad"}
+
+
+def _steady(**changes: Any) -> Callable[[Path], object]:
+    return _point(steady_state={"status": "windowable", "verdict": "STEADY STATE", "window": _WINDOW, **changes})
+
+
+def _used(ensemble: int, nodes: int) -> Callable[[Path], object]:
+    return _point(nodes_used=[{"system_node_ensemble_id": ensemble, "nodes": nodes}])
+
 
 MUTATIONS: tuple[Mutation, ...] = (
     Mutation("no docs", "required-dir", _remove("docs")),
@@ -288,15 +298,9 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation("too few samples of a known dataset", "min-query-count", _points(dataset="cnn_dailymail")),
     Mutation("an unknown status", "steady-state-valid", _point(steady_state={"status": "steady"})),
     Mutation(
-        "a window of three super-passes",
-        "steady-state-consistency",
-        _point(steady_state={**_STEADY, "window": {"super_pass_start": 0, "super_pass_end": 2}}),
+        "a window of three super-passes", "steady-state-consistency", _steady(window={**_WINDOW, "super_pass_end": 2})
     ),
-    Mutation(
-        "a window that drifts",
-        "steady-state-consistency",
-        _point(steady_state={**_STEADY, "state": {"tpot_p90": "Drifting Up"}}),
-    ),
+    Mutation("a window that drifts", "steady-state-consistency", _steady(state={"tpot_p90": "Drifting Up"})),
     Mutation("samples unaccounted for", "metric-consistency-accounting", _summary(n_samples_completed=190)),
     Mutation("a stated rate that the counts do not make", "metric-consistency-system-tps", _summary(system_tps=1e6)),
     Mutation(
@@ -321,32 +325,12 @@ MUTATIONS: tuple[Mutation, ...] = (
         _remove(f"{_CURVE}/r192/accuracy_results.json"),
         of=DEDICATED_RUN,
     ),
-    Mutation(
-        "accuracy at one point more", "accuracy-coverage", _write(_CURVE / "r2/accuracy_results.json", make_accuracy())
-    ),
-    Mutation(
-        "accuracy below its bar", "accuracy-gate", _write(_CURVE / "r1/accuracy_results.json", make_accuracy(0.81))
-    ),
-    Mutation(
-        "accuracy over too few samples",
-        "accuracy-sample-count",
-        _write(_CURVE / "r1/accuracy_results.json", make_accuracy(samples=100)),
-    ),
-    Mutation(
-        "accuracy without any entry",
-        "accuracy-valid",
-        _write(_CURVE / "r1/accuracy_results.json", b'{"accuracy_scores": []}'),
-    ),
-    Mutation(
-        "an accuracy entry without name",
-        "accuracy-valid",
-        _write(_CURVE / "r1/accuracy_results.json", b'{"accuracy_scores": [{"score": 1}]}'),
-    ),
-    Mutation(
-        "a drafter that is not approved",
-        "approved-drafter",
-        _points(speculative_decoding={"weight_checksum": "sha256:0"}),
-    ),
+    Mutation("accuracy at one point more", "accuracy-coverage", _accuracy(make_accuracy(), "r2")),
+    Mutation("accuracy below its bar", "accuracy-gate", _accuracy(make_accuracy(0.81))),
+    Mutation("accuracy over too few samples", "accuracy-sample-count", _accuracy(make_accuracy(samples=100))),
+    Mutation("accuracy without any entry", "accuracy-valid", _accuracy(b'{"accuracy_scores": []}')),
+    Mutation("an accuracy entry without name", "accuracy-valid", _accuracy(b'{"accuracy_scores": [{"score": 1}]}')),
+    Mutation("a drafter that is not approved", "approved-drafter", _points(speculative_decoding=_UNAPPROVED)),
     Mutation(
         "Offline below the maximum's rate",
         "offline-ordering",
@@ -363,55 +347,32 @@ MUTATIONS: tuple[Mutation, ...] = (
     Mutation("another cooling than the description's", "power-descriptor", _power(cooling="liquid")),
     Mutation("a power total of its own", "power-descriptor", _power(provisioned_power_kw=1.0)),
     Mutation("a set of nodes without components", "power-descriptor", _power(node_sets__0__components=None)),
-    Mutation(
-        "a point with more nodes than there are",
-        "nodes-used",
-        _point(nodes_used=[{"system_node_ensemble_id": 0, "nodes": 2}]),
-    ),
-    Mutation(
-        "a point with unknown nodes",
-        "nodes-used",
-        _point(nodes_used=[{"system_node_ensemble_id": 7, "nodes": 1}]),
-    ),
+    Mutation("a point with more nodes than there are", "nodes-used", _used(0, 2)),
+    Mutation("a point with unknown nodes", "nodes-used", _used(7, 1)),
     Mutation("half of the accelerators idle", "maximal-engagement", _described("r5", tensor_parallel=4)),
     Mutation("more accelerators than there are", "maximal-engagement", _described("r5", data_parallel=2)),
     Mutation("a stated rate per kilowatt of its own", "metric-consistency-tps-per-kw", _summary(system_tps_per_kw=1e6)),
     *(
-        Mutation(name, rule, spoil, of=AGENTS, warning=warning)
-        for name, rule, spoil, warning in (
-            ("inline accuracy below its bar", "agentic-accuracy-inline", _scored("r5", inline=0.58), False),
-            ("a point without inline accuracy", "agentic-accuracy-inline", _scored("r1", None, 0.935), False),
-            ("inline accuracy in percent", "agentic-accuracy-inline", _scored("r5", inline=58.4), False),
-            ("SWE-bench below its bar in the mean", "agentic-accuracy-swebench", _scored("r1", swe_bench=0.931), False),
-            ("SWE-bench in percent", "agentic-accuracy-swebench", _scored("r1", swe_bench=93.5), False),
-            ("a region without SWE-bench", "accuracy-coverage", _scored("r1"), False),
-            ("SWE-bench at one point more", "accuracy-coverage", _scored("r5", swe_bench=0.95), False),
-            ("too many tokens a turn", "agentic-osl-range", _turns(520.1), False),
-            ("too few tokens a turn", "agentic-osl-range", _turns(424.9), False),
-            ("tokens of all turns unsaid", "agentic-osl-range", _turns(None), True),
-            (
-                "an elected Offline point",
-                "offline-point-present",
-                lambda r: edit_yaml(r, "r64", offline="elected"),
-                False,
-            ),
-            (
-                "one point of another kind",
-                "benchmark-type-consistency",
-                _point(runtime_settings__load_pattern=None),
-                False,
-            ),
-            ("a run of 1,300 s", "point-duration", _summary("r64", duration_ns=1300 * 10**9), True),
-            ("interactivity of its own", "agentic-metric-consistency", _summary(e2e_avg_interactivity=1e6), False),
-            (
-                "a drafter of another benchmark",
-                "approved-drafter",
-                _points(speculative_decoding={"weight_checksum": "git-sha1:56d4cbbb4d29f4355bab4b9a39ccb717a14ad5ad"}),
-                False,
-            ),
-            ("a drafter approved too late", "drafter-approval-lead-time", _drafted("2026-10-C0"), False),
+        Mutation(name, rule, spoil, of=AGENTS)
+        for name, rule, spoil in (
+            ("inline accuracy below its bar", "agentic-accuracy-inline", _scored("r5", inline=0.58)),
+            ("a point without inline accuracy", "agentic-accuracy-inline", _scored("r1", None, 0.935)),
+            ("inline accuracy in percent", "agentic-accuracy-inline", _scored("r5", inline=58.4)),
+            ("SWE-bench below its bar in the mean", "agentic-accuracy-swebench", _scored("r1", swe_bench=0.931)),
+            ("SWE-bench in percent", "agentic-accuracy-swebench", _scored("r1", swe_bench=93.5)),
+            ("a region without SWE-bench", "accuracy-coverage", _scored("r1")),
+            ("SWE-bench at one point more", "accuracy-coverage", _scored("r5", swe_bench=0.95)),
+            ("too many tokens a turn", "agentic-osl-range", _turns(520.1)),
+            ("too few tokens a turn", "agentic-osl-range", _turns(424.9)),
+            ("an elected Offline point", "offline-point-present", lambda r: edit_yaml(r, "r64", offline="elected")),
+            ("one point of another kind", "benchmark-type-consistency", _point(runtime_settings__load_pattern=None)),
+            ("interactivity of its own", "agentic-metric-consistency", _summary(e2e_avg_interactivity=1e6)),
+            ("a drafter of another benchmark", "approved-drafter", _points(speculative_decoding=_OF_ANOTHER)),
+            ("a drafter approved too late", "drafter-approval-lead-time", _drafted("2026-10-C0")),
         )
     ),
+    Mutation("tokens of all turns unsaid", "agentic-osl-range", _turns(None), of=AGENTS, warning=True),
+    Mutation("a run of 1,300 s", "point-duration", _summary("r64", duration_ns=1300 * 10**9), of=AGENTS, warning=True),
     *(
         Mutation(f"{path} is {value!r}", "point-config-valid", _retyped("r5/point.yaml", path, value))
         for path, value in (
@@ -425,11 +386,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         )
     ),
     *(
-        Mutation(
-            f"{path} is {value!r}",
-            "system-description-valid",
-            _retyped("r*/system_desc.json", path, value),
-        )
+        Mutation(f"{path} is {value!r}", "system-description-valid", _retyped("r*/system_desc.json", path, value))
         for path, value in (
             ("serving_framework", 7),
             ("disaggregated", "partly"),

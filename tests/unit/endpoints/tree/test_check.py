@@ -36,6 +36,7 @@ from tests.unit.endpoints.tree.mutations import (
     MUTATIONS,
     PLAIN,
     Mutation,
+    change,
     edit_json,
     find_rules,
     write_accepted,
@@ -181,10 +182,7 @@ def test_closed_folder_is_one_finding(tmp_path: Path, name: str, shut: Shut) -> 
 CONCURRENCY = 5
 LIES: dict[str, tuple[dict[str, Any], str]] = {
     "ten times the samples": ({"n_samples_issued": 11520, "n_samples_completed": 11520}, "11520 were completed"),
-    "a 90th percentile below the median": (
-        {"tpot__percentiles": {"50": 600000, "90": 500000}},
-        "percentile 90 is 500000",
-    ),
+    "a 90th percentile below the median": ({"tpot__percentiles": {"50": 600000, "90": 500000}}, "percentile 90 is 5"),
     "a slowest answer faster than the others": ({"latency__max": 10}, "latency: max is 10"),
     "a fastest answer slower than the others": ({"ttft__min": 10**12}, "ttft: percentile 1 is"),
     "a mean beyond the slowest": ({"ttft__avg": 10**12}, "ttft: the mean is"),
@@ -199,22 +197,8 @@ LIES: dict[str, tuple[dict[str, Any], str]] = {
 
 def judge(concurrency: int, summary: bytes) -> list[str]:
     point = parse_point({"config.yaml": make_config(concurrency), "result_summary.json": summary}, DATASET)
-    return [f.text for f in judge_point(point, RULES, regions()) if f.rule == "figures-possible"]
-
-
-def regions() -> Any:
-    return derive_regions(place_points(MAXIMUM, RULES), MAXIMUM, RULES)
-
-
-def edit(summary: bytes, changes: dict[str, Any]) -> bytes:
-    values = json.loads(summary)
-    for name, value in changes.items():
-        *parents, last = name.split("__")
-        place = values
-        for parent in parents:
-            place = place[parent]
-        place[last] = value
-    return json.dumps(values).encode()
+    regions = derive_regions(place_points(MAXIMUM, RULES), MAXIMUM, RULES)
+    return [f.text for f in judge_point(point, RULES, regions) if f.rule == "figures-possible"]
 
 
 @pytest.mark.parametrize("concurrency", [1, CONCURRENCY, 64])
@@ -225,7 +209,8 @@ def test_honest_figures_are_believed(concurrency: int) -> None:
 @pytest.mark.parametrize("lie", LIES)
 def test_a_lie_is_named_for_the_run_and_in_the_tree(lie: str, tmp_path: Path) -> None:
     changes, words = LIES[lie]
-    assert any(words in text for text in judge(CONCURRENCY, edit(make_summary(CONCURRENCY), changes)))
+    lying = json.dumps(change(json.loads(make_summary(CONCURRENCY)), changes)).encode()
+    assert any(words in text for text in judge(CONCURRENCY, lying))
     root = write_submission(tmp_path)
     edit_json(root, f"r{CONCURRENCY}", "result_summary.json", **changes)
     found = [f.complaint.found for f in verify_endpoints(root).findings if f.rule.id == "curve.figures-possible"]

@@ -34,6 +34,9 @@ def test_endpoints_results_of_no_benchmark_of_the_round_are_verified_as_far_as_t
     assert "endpoints.scored" not in contradictions(tmp_path)
 
 
+SUMMARY, ACCURACY = "performance/result_summary.json", "accuracy/accuracy_results.json"
+
+
 def changed(document: dict[str, Any], **fields: Any) -> str:
     return json.dumps({**document, **fields}, indent=2)
 
@@ -46,18 +49,13 @@ def changed(document: dict[str, Any], **fields: Any) -> str:
         pytest.param("config.yaml", "type: offline\n", "endpoints.scenario", id="another scenario"),
         pytest.param("config.yaml", "type: online\n", "endpoints.seeds", id="no seeds"),
         pytest.param("config.yaml", "type: online\n", "endpoints.duration", id="no duration"),
+        pytest.param(SUMMARY, changed(RESULT, n_samples_failed=3), "endpoints.failures", id="failed"),
+        pytest.param(SUMMARY, changed(RESULT, ttft={}), "endpoints.latencies", id="no TTFT"),
         pytest.param(
-            "performance/result_summary.json", changed(RESULT, n_samples_failed=3), "endpoints.failures", id="failed"
+            SUMMARY, changed(RESULT, tps=None, output_sequence_lengths={}), "endpoints.metric", id="no metric"
         ),
-        pytest.param("performance/result_summary.json", changed(RESULT, ttft={}), "endpoints.latencies", id="no TTFT"),
-        pytest.param(
-            "performance/result_summary.json",
-            changed(RESULT, tps=None, output_sequence_lengths={}),
-            "endpoints.metric",
-            id="no metric",
-        ),
-        pytest.param("performance/result_summary.json", "[]", "files.readable", id="a list"),
-        pytest.param("accuracy/accuracy_results.json", "{}", "endpoints.accuracy", id="no score"),
+        pytest.param(SUMMARY, "[]", "files.readable", id="a list"),
+        pytest.param(ACCURACY, "{}", "endpoints.accuracy", id="no score"),
         pytest.param(
             "audit/audit_consistency_output_test.json", '{"passed": false}', "endpoints.audits", id="not passed"
         ),
@@ -73,16 +71,12 @@ def test_a_broken_endpoints_result(file: str, text: str | None, rule: str, tmp_p
 @pytest.mark.parametrize(
     ("file", "text", "rule"),
     [
+        pytest.param(SUMMARY, changed(RESULT, n_samples_completed=9), "endpoints.samples", id="samples"),
+        pytest.param(SUMMARY, changed(RESULT, qps=5), "endpoints.rate", id="rate"),
+        pytest.param(SUMMARY, changed(RESULT, duration_ns=10**9), "endpoints.duration", id="duration"),
+        pytest.param(SUMMARY, changed(RESULT, qps=500), "endpoints.target", id="target"),
         pytest.param(
-            "performance/result_summary.json", changed(RESULT, n_samples_completed=9), "endpoints.samples", id="samples"
-        ),
-        pytest.param("performance/result_summary.json", changed(RESULT, qps=5), "endpoints.rate", id="rate"),
-        pytest.param(
-            "performance/result_summary.json", changed(RESULT, duration_ns=10**9), "endpoints.duration", id="duration"
-        ),
-        pytest.param("performance/result_summary.json", changed(RESULT, qps=500), "endpoints.target", id="target"),
-        pytest.param(
-            "accuracy/accuracy_results.json",
+            ACCURACY,
             json.dumps({"accuracy_scores": [{**SCORES["accuracy_scores"][0], "total_samples": 10}]}),
             "endpoints.scored",
             id="scored",
@@ -123,7 +117,7 @@ def test_a_run_may_end_before_its_minimum_duration(
     write(folder / "config.yaml", text)
     rates = {name: RESULT["n_samples_completed"] * tokens / seconds for name, tokens in (("qps", 1), ("tps", 10))}
     result = changed(RESULT, duration_ns=seconds * 10**9, **rates)
-    write(folder / "performance/result_summary.json", result)
+    write(folder / SUMMARY, result)
     assert contradictions(tmp_path) == ({"endpoints.duration"} if contradicted else set())
     assert not rules(tmp_path)
 

@@ -14,6 +14,7 @@ from reconciler.endpoints.check.engine import check_endpoints
 from reconciler.endpoints.check.official import run_official_checker
 from reconciler.errors import ReconcilerError
 from reconciler.resource.rules import Severity
+from reconciler.rules.programs import PublishedLists
 from tests.benchmarks.endpoints_checker import agrees, compare
 from tests.unit.endpoints.tree.curves import write_submission
 
@@ -45,7 +46,7 @@ def test_errors_and_warnings_become_findings_of_their_curve(tmp_path: Path) -> N
     listed = [result(root, kind, place) for kind, place in zip(("error", "warning", "info"), places, strict=True)]
     written = json.dumps({"results": listed})
     environment = stand_in(tmp_path, f"import sys\nprint('1.5.3.0')\nopen(sys.argv[4], 'w').write({written!r})\n")
-    report = run_official_checker(check_endpoints(root), root, environment, tmp_path / "output")
+    report = run_official_checker(check_endpoints(root), root, environment, tmp_path / "output", PublishedLists())
     (run,) = report.official
     assert (run.commit, run.verdict) == ("1.5.3.0", "has errors")
     found = [item for item in report.findings if item.rule.id == "official.endpoints"]
@@ -60,7 +61,7 @@ def test_errors_and_warnings_become_findings_of_their_curve(tmp_path: Path) -> N
 def test_a_checker_that_dies_is_no_pass(tmp_path: Path) -> None:
     root = write_submission(tmp_path / "tree")
     environment = stand_in(tmp_path, "raise SystemExit('no memory')\n")
-    report = run_official_checker(check_endpoints(root), root, environment, tmp_path / "output")
+    report = run_official_checker(check_endpoints(root), root, environment, tmp_path / "output", PublishedLists())
     assert (report.official[0].verdict, report.official[0].cause) == ("crashed", "no memory")
     assert not report.clean
 
@@ -71,7 +72,7 @@ def test_without_the_package_the_command_says_how_to_get_it(tmp_path: Path) -> N
     if _INSTALLED:
         pytest.skip("the package is installed here")
     with pytest.raises(ReconcilerError, match="endpoints-submission-cli is not installed"):
-        run_official_checker(check_endpoints(root), root, environment, tmp_path / "output")
+        run_official_checker(check_endpoints(root), root, environment, tmp_path / "output", PublishedLists())
 
 
 @pytest.mark.slow
@@ -85,5 +86,5 @@ def test_the_official_checker_refuses_what_ours_refuses_by_the_same_rule(tmp_pat
 @pytest.mark.skipif(not _INSTALLED, reason="needs the package endpoints-submission-cli")
 def test_the_official_checker_accepts_what_is_rendered(tmp_path: Path) -> None:
     root = write_submission(tmp_path / "tree")
-    report = run_official_checker(check_endpoints(root), root, Path(), tmp_path / "output")
+    report = run_official_checker(check_endpoints(root), root, Path(), tmp_path / "output", PublishedLists())
     assert report.official[0].verdict == "looks OK"

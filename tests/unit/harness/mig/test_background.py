@@ -50,12 +50,12 @@ def test_each_goes_on_until_it_is_left_and_no_longer(artifacts: Artifacts, tmp_p
         neighbours.check()
         (fact,) = neighbours.facts().values()
         assert fact.value[0] > 0
-    assert neighbours.ended
+    assert neighbours.children[0].poll() is not None
 
 
 def test_one_that_is_killed_in_the_meantime_spoils_the_run(artifacts: Artifacts, tmp_path: Path) -> None:
     with Background([load_of(artifacts)], [], tmp_path) as neighbours:
-        neighbours.kill(0)
+        neighbours.children[0].kill()
         with pytest.raises(HarnessError, match="tiny in the background ended"):
             neighbours.check()
 

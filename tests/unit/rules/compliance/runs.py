@@ -175,3 +175,16 @@ def set_summary(folder: Path, key: str, value: str) -> None:
         lines.append(f"{line}\n")
     assert found, key
     path.write_text("".join(lines))
+
+
+def write_detail(**values: object) -> bytes:
+    """A detail log of a VALID run in the Offline scenario, with these values too or in place of its own."""
+    logged = {"loadgen_version": "6.0", "effective_scenario": "Offline", "result_validity": "VALID", **values}
+    lines = ({"key": key, "value": value, "metadata": {"is_error": False}} for key, value in logged.items())
+    return "".join(f":::MLLOG {json.dumps(line)}\n" for line in lines).encode()
+
+
+def write_answers(*answers: str) -> list[bytes]:
+    """The lines of an accuracy log."""
+    entries = (json.dumps({"seq_id": n, "qsl_idx": n, "data": data}) for n, data in enumerate(answers))
+    return "\n".join(["[", ",\n".join(entries), "]"]).encode().splitlines()

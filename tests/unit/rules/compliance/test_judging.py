@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import struct
 from decimal import Decimal
 
@@ -10,12 +9,12 @@ import pytest
 from msgspec.structs import replace
 
 from reconciler.loadgen.log_files import BASELINE, COMPLIANCE
-from reconciler.loadgen.summary import SummaryLog, parse_summary
 from reconciler.rules.compliance.definition import MissingLogError, Part, RunLogs, VerdictInputs
 from reconciler.rules.compliance.entries import Entry
 from reconciler.rules.compliance.judging import judge
 from reconciler.rules.compliance.test06 import judge_test06
 from reconciler.rules.compliance.test07 import judge_test07
+from tests.unit.rules.compliance.runs import write_answers, write_detail
 
 
 def numbers(index: int, *values: int, code: str = "i", counted: int | None = None, began: bytes | None = None) -> Entry:
@@ -44,26 +43,6 @@ def test_a_score_is_reported_behind_the_scorers_words(report: str, found: str, p
     assert ("TEST PASS" in text.splitlines()) is passed
 
 
-def summary(scenario: str, *lines: str) -> SummaryLog:
-    return parse_summary("\n".join([f"Scenario : {scenario}", "Result is : VALID", *lines]).encode())
-
-
-def detail(**values: object) -> RunLogs:
-    lines = (
-        json.dumps({"key": key, "value": value, "metadata": {"is_error": key.startswith("error")}})
-        for key, value in values.items()
-    )
-    return RunLogs(detail="".join(f":::MLLOG {line}\n" for line in lines).encode())
-
-
-FAST: dict[str, object] = {
-    "loadgen_version": "6.0",
-    "effective_scenario": "Offline",
-    "result_validity": "VALID",
-    "result_samples_per_second": 100.0,
-}
-
-
 @pytest.mark.parametrize(
     ("changes", "passed", "by_speed"),
     [
@@ -78,22 +57,18 @@ FAST: dict[str, object] = {
     ids=str,
 )
 def test_speed_is_compared_at_one_target(changes: dict[str, object], passed: bool, by_speed: bool) -> None:
-    base: dict[str, object] = {
-        "loadgen_version": "6.0",
-        "effective_scenario": "Server",
-        "result_validity": "VALID",
-        "effective_target_latency_ns": 5,
-        "result_completed_samples_per_sec": 100.0,
-    }
-    runs = detail(**base), detail(**{**base, **changes})
-    verdict = judge("TEST01", VerdictInputs(audit=runs[1], performance=runs[0], known_answers=Part()))
+    base: dict[str, object] = {"effective_scenario": "Server", "effective_target_latency_ns": 5}
+    base["result_completed_samples_per_sec"] = 100.0
+    performance, audit = (RunLogs(write_detail(**{**base, **more})) for more in ({}, changes))
+    verdict = judge("TEST01", VerdictInputs(audit=audit, performance=performance, known_answers=Part()))
     assert (verdict.passed, verdict.by_speed) == (passed, by_speed)
 
 
+FAST = RunLogs(write_detail(result_samples_per_second=100.0))
+
+
 def log_answers(*answers: str) -> RunLogs:
-    entries = (json.dumps({"seq_id": n, "qsl_idx": n, "data": data}) for n, data in enumerate(answers))
-    lines = ["[", *",\n".join(entries).split("\n"), "]"]
-    return RunLogs(detail(**FAST).detail, answers=lambda: [line.encode() for line in lines])
+    return replace(FAST, answers=lambda: write_answers(*answers))
 
 
 def test_a_log_that_test01_lacks_is_identified_by_its_run() -> None:
@@ -101,8 +76,8 @@ def test_a_log_that_test01_lacks_is_identified_by_its_run() -> None:
     for inputs, absent in (
         (VerdictInputs(run, RunLogs(), run), "performance"),
         (VerdictInputs(RunLogs(answers=run.answers), run, run), "audit"),
-        (VerdictInputs(detail(**FAST), run, run), "audit"),
-        (VerdictInputs(run, run, detail(**FAST)), "accuracy"),
+        (VerdictInputs(FAST, run, run), "audit"),
+        (VerdictInputs(run, run, FAST), "accuracy"),
     ):
         with pytest.raises(MissingLogError, match=f"^{absent}$"):
             judge("TEST01", inputs)
@@ -136,11 +111,8 @@ def test_tokens_are_read_as_they_are_declared(inputs: dict[str, object], figures
     verdict = judge("TEST06", replace(VerdictInputs(run, scenario="Offline"), **inputs))
     assert verdict.figures == figures
     assert verdict.files["verify_accuracy.txt"].startswith("First token check pass: Skipped\n")
-    assert (
-        not judge("TEST06", VerdictInputs(run, scenario="Server"))
-        .files["verify_accuracy.txt"]
-        .startswith("First token check pass: Skipped")
-    )
+    served = judge("TEST06", VerdictInputs(run, scenario="Server"))
+    assert not served.files["verify_accuracy.txt"].startswith("First token check pass: Skipped")
 
 
 def test_lengths_and_entropies_are_checked_against_the_limits_of_the_round() -> None:

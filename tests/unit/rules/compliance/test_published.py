@@ -8,23 +8,17 @@ import pytest
 
 from reconciler.resource.ruled_values import TestRules
 from reconciler.rules.compliance.definition import RunLogs
-from reconciler.rules.compliance.published import Judged, Published, judge_files
+from reconciler.rules.compliance.published import Published, judge_files
 from reconciler.rules.rounds import load_ruleset
+from tests.unit.rules.compliance.runs import write_answers, write_detail
 
 NONE = RunLogs()
-FILE = "verify_accuracy.txt"
+ACCURACY, PERFORMANCE = "verify_accuracy.txt", "verify_performance.txt"
 LEAST = "60.698"
 
 
-def find_rules() -> TestRules:
-    rules = load_ruleset("v6.1").find_benchmark("gpt-oss-120b")
-    assert rules is not None
-    return rules.find_test("TEST07", "Offline")
-
-
-def judge(text: str, rules: TestRules | None) -> list[Judged]:
-    texts = {FILE: text}
-    return list(judge_files(Published("TEST07", rules, "Offline", (), NONE, NONE, NONE, texts.get)))
+def rules_of(test: str, benchmark: str = "resnet") -> TestRules:
+    return load_ruleset("v6.1").benchmarks[benchmark].find_test(test, "Offline")
 
 
 @pytest.mark.parametrize(
@@ -37,25 +31,17 @@ def judge(text: str, rules: TestRules | None) -> list[Judged]:
     ],
 )
 def test_a_published_score_is_checked_against_the_limit(score: str, word: str, said: bool, found: bool) -> None:
-    (judged,) = judge(f"'exact_match': {score}\n{word}\n", find_rules())
-    assert (judged.file, judged.said, judged.found, judged.sure) == (FILE, said, found, True)
+    texts, rules = {ACCURACY: f"'exact_match': {score}\n{word}\n"}, rules_of("TEST07", "gpt-oss-120b")
+    (judged,) = judge_files(Published("TEST07", rules, "Offline", (), NONE, NONE, NONE, texts.get))
+    assert (judged.file, judged.said, judged.found, judged.sure) == (ACCURACY, said, found, True)
     assert judged.again.figures == {"accuracy": score, "threshold": LEAST}
     assert judged.reasons == (() if found else (f"the accuracy {score} is below the threshold {LEAST}",))
 
 
 def log_answers(*answers: str) -> RunLogs:
-    entries = ",\n".join(json.dumps({"seq_id": n, "qsl_idx": n, "data": data}) for n, data in enumerate(answers))
-    lines = f"[\n{entries}\n]\n".encode().splitlines()
-    logged = {"effective_scenario": "Offline", "result_validity": "VALID", "result_samples_per_second": 100.0}
-    detail = "".join(f":::MLLOG {json.dumps({'key': k, 'value': v, 'metadata': {}})}\n" for k, v in logged.items())
+    detail = write_detail(result_samples_per_second=100.0)
     summary = b"Scenario : Offline\nResult is : VALID\nSamples per second: 100\n"
-    return RunLogs(detail.encode(), summary, lambda: lines)
-
-
-def rules_of(test: str, benchmark: str = "resnet") -> TestRules:
-    rules = load_ruleset("v6.1").find_benchmark(benchmark)
-    assert rules is not None
-    return rules.find_test(test, "Offline")
+    return RunLogs(detail, summary, lambda: write_answers(*answers))
 
 
 def judge_all(
@@ -67,7 +53,6 @@ def judge_all(
 
 
 PASS, FAIL = "x\n  TEST PASS \n", "x\nTEST FAIL\n"
-ACCURACY, PERFORMANCE = "verify_accuracy.txt", "verify_performance.txt"
 RUN = log_answers("01020304", "05060708")
 OTHER = log_answers("01020304", "09060708")
 DIFFERS = "1 of 2 answers differ from the accuracy run's, as of samples 1"

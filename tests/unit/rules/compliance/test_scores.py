@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from msgspec.structs import replace
 
@@ -12,6 +10,7 @@ from reconciler.loadgen.log_files import BASELINE, COMPLIANCE
 from reconciler.rules.compliance.definition import Part, RunLogs, VerdictInputs
 from reconciler.rules.compliance.judging import find_test, judge
 from reconciler.rules.compliance.scores import Scored, find_score_key, read_from_detail
+from tests.unit.rules.compliance.runs import write_detail
 
 WRONG = Part(("2 answers differ",), {"samples": "7"})
 NOTE = "compared by accuracy, because 2 answers differ"
@@ -49,15 +48,6 @@ def test_tests_of_earlier_rounds_compare_the_run_of_the_test_with_the_other(
     assert list(verdict.files) == ["verify_performance.txt"]
 
 
-def detail(**values: object) -> bytes:
-    logged = {"loadgen_version": "6.0", "effective_scenario": "Offline", "result_validity": "VALID", **values}
-    lines = (
-        {"key": key, "value": value, "metadata": {"is_error": False, "is_warning": False}}
-        for key, value in logged.items()
-    )
-    return "".join(f":::MLLOG {json.dumps(line)}\n" for line in lines).encode()
-
-
 def state(*accuracies: str) -> str:
     return "".join(f"accuracy={accuracy}%, good=7, total=9\n" for accuracy in accuracies)
 
@@ -85,7 +75,7 @@ NONE_SAID = "the {} accuracy is not known or zero"
 def test_answers_that_differ_are_compared_by_what_the_scorer_said_of_both(
     baseline: str, compliance: str, limits: dict[str, str], reasons: list[str]
 ) -> None:
-    log = RunLogs(detail(result_samples_per_second=1000.0))
+    log = RunLogs(write_detail(result_samples_per_second=1000.0))
     inputs = VerdictInputs(
         audit=log,
         performance=log,
@@ -131,7 +121,7 @@ OF_2_0 = (
 )
 def test_the_score_of_a_log_has_its_releases_key(release: str, more: dict[str, object], keys: tuple[str, ...]) -> None:
     for scenario, key in zip(SCENARIOS, keys, strict=True):
-        logged = detail(loadgen_version=release, effective_scenario=scenario, **more, **({key: 7} if key else {}))
+        logged = write_detail(loadgen_version=release, effective_scenario=scenario, **more, **({key: 7} if key else {}))
         log = parse_detail(logged)
         assert find_score_key(log) == key
         assert read_from_detail(log) == Scored(scenario, "VALID", 7 if key else None)
@@ -146,7 +136,9 @@ def test_test05_compares_percentiles_where_the_scripts_of_the_round_did(release:
             *("Scenario : MultiStream", "Result is : VALID", f"99th percentile latency (ns) : {percentile}"),
             *("  Early stopping satisfied: Yes", f" * Early stopping 99th percentile estimate: {estimate}"),
         ]
-        return RunLogs(detail(loadgen_version=release, effective_scenario="MultiStream"), "\n".join(lines).encode())
+        return RunLogs(
+            write_detail(loadgen_version=release, effective_scenario="MultiStream"), "\n".join(lines).encode()
+        )
 
     limits = {"most_score_change": "5", "most_score_gain": "5"}
     question = VerdictInputs(

@@ -16,10 +16,8 @@ its tree.
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -28,12 +26,12 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.conftest import console
+from tests.acceptance.published import NEEDS_PUBLISHED, PUBLISHED, append_cheat, assert_cheat_is_found, submit
 from tests.acceptance.test_official import check_officially
 from tests.shared import need
 
 need("mlperf_loadgen")
-PUBLISHED = os.environ.get("PUBLISHED", "")
-pytestmark = pytest.mark.skipif(not PUBLISHED, reason="PUBLISHED names no folder of checkouts")
+pytestmark = NEEDS_PUBLISHED
 SYSTEM = "B200-SXM-180GBx8"
 CELL = f"closed/{SYSTEM}_TRT/llama3.1-8b/Offline"
 # Libraries of GPUs: replaced by stand-ins.
@@ -173,27 +171,23 @@ def make_code(root: Path, version: str = "v5.1") -> Path:
 
 
 def make_submission(root: Path, code: Path, version: str = "v5.1") -> Path:
-    known, submission = VERSIONS[version], root / "acme"
+    known = VERSIONS[version]
     words = [word for name in known.engines for word in ("--benchmark", name)]
     named = ("--round", known.round, "--system", f"{SYSTEM}_TRT", *words)
-    said = console(root, "init", str(submission), "--harness", f"nvidia-{version}", "--code", str(code), *named)
-    assert said.code == 0, said.err
-    spec = submission / "specs/acme.yaml"
-    text = spec.read_text().replace("# rehearsal: true", "rehearsal: true #")
-    text = re.sub(r"^ +(accelerator: NVIDIA B200|count: 8)\n", "", text, flags=re.MULTILINE)
-    text = re.sub(r"/path/to/(model|dataset)", str(code / "VERSION"), text)
-    env = f'env: {{SYSTEM_NAME: {SYSTEM}, MLPERF_SCRATCH_PATH: {root}/scratch, PYTHONPATH: "{root}/libraries"}}'
-    programs = f'PATH: "{Path(sys.executable).parent}:/usr/bin:/bin"'
-    env = env.replace("{SYSTEM_NAME", f"{{{programs}, SYSTEM_NAME")
+    programs = f'PATH: "{Path(sys.executable).parent}:/usr/bin:/bin", PYTHONPATH: "{root}/libraries"'
+    env = f"env: {{{programs}, SYSTEM_NAME: {SYSTEM}, MLPERF_SCRATCH_PATH: {root}/scratch}}"
     score = (
         f'score: {{command: [{sys.executable}, score.py, "{{accuracy_log}}", "{{run_dir}}/images", --dtype, int32]}}'
     )
-    text = text.replace(f"code: {code}}}", f"{env}, {score}, code: {code}}}\n      min_duration: 1 s")
-    text = re.sub(r"Offline: \{[^}]*\}", "Offline: {target_qps: 4000}", text)
-    spec.write_text(re.sub(r"\bServer: \{[^}]*\}", "Server: {target_qps: 2000}", text))
-    for words in (("add", "-A"), ("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "spec")):
-        subprocess.run(["git", *words], cwd=submission, check=True)
-    return submission
+    below = f"{env}, {score}, code: {code}}}\n      min_duration: 1 s"
+
+    def change(text: str) -> str:
+        text = re.sub(r"^ +(accelerator: NVIDIA B200|count: 8)\n", "", text, flags=re.MULTILINE)
+        text = re.sub(r"/path/to/(model|dataset)", str(code / "VERSION"), text)
+        text = re.sub(r"Offline: \{[^}]*\}", "Offline: {target_qps: 4000}", text)
+        return re.sub(r"\bServer: \{[^}]*\}", "Server: {target_qps: 2000}", text)
+
+    return submit(root, code, f"nvidia-{version}", *named, below=below, change=change)
 
 
 @pytest.mark.timeout(1800)
@@ -246,8 +240,5 @@ atexit.register(edit)
 @pytest.mark.parametrize("cheat", CHEATS)
 def test_a_cheating_copy_is_a_finding_with_file_and_line(tmp_path: Path, cheat: str) -> None:
     code, (added, shown) = make_code(tmp_path), CHEATS[cheat]
-    engine = code / "code/llama3_1-8b/tensorrt/__init__.py"
-    engine.write_text(f"{engine.read_text()}{added}")
-    said = console(make_submission(tmp_path, code), CELL).out
-    assert "0 of 1 cell ready" in said, said
-    assert re.search(shown, said), said
+    append_cheat(code / "code/llama3_1-8b/tensorrt/__init__.py", added)
+    assert_cheat_is_found(make_submission(tmp_path, code), CELL, shown)

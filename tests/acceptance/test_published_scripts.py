@@ -13,22 +13,20 @@ and ``INFERENCE_CHECKOUT`` names a checkout with the checkers of v6.1.
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from tests.acceptance.conftest import console
+from tests.acceptance.published import NEEDS_PUBLISHED, PUBLISHED, submit
 from tests.acceptance.test_official import check_officially
 from tests.shared import need
 
 need("mlperf_loadgen")
-PUBLISHED = os.environ.get("PUBLISHED", "")
-pytestmark = pytest.mark.skipif(not PUBLISHED, reason="PUBLISHED names no folder of checkouts")
+pytestmark = NEEDS_PUBLISHED
 SYSTEM = "node"
 ANSWERS = """\
 import array, time
@@ -146,24 +144,18 @@ CASES = {
 
 
 def make_submission(root: Path, code: Path, adapter: str, benchmark: str, dtype: str) -> Path:
-    submission = root / "acme"
     named = ("--round", "v6.1", "--system", SYSTEM, "--benchmark", benchmark)
-    said = console(root, "init", str(submission), "--harness", adapter, "--code", str(code), *named)
-    assert said.code == 0, said.err
-    spec = submission / "specs/acme.yaml"
-    text = spec.read_text().replace("# rehearsal: true", "rehearsal: true #")
-    text = re.sub(r"/path/to/(model|dataset)", str(code), text)
     paths = f"PATH: '{Path(sys.executable).parent}:/usr/bin:/bin', PYTHONPATH: '{root}/libraries', GPU: mi355x"
     score = json.dumps([sys.executable, "score.py", "{accuracy_log}", "--dtype", dtype])
-    assert f"code: {code}}}" in text
-    changed = f"env: {{{paths}}}, score: {{command: {score}}}, code: {code}}}\n      min_duration: 1 s"
-    text = text.replace(f"code: {code}}}", changed)
-    text = re.sub(r"Offline: \{[^}]*\}", "Offline: {target_qps: 20000}", text)
-    text = re.sub(r"(Server|Interactive): \{[^}]*\}", r"\1: {target_qps: 2000}", text)
-    spec.write_text(re.sub(r"^ +Interactive: .*\n", "", text, flags=re.MULTILINE))
-    for words in (("add", "-A"), ("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "spec")):
-        subprocess.run(["git", *words], cwd=submission, check=True)
-    return submission
+    below = f"env: {{{paths}}}, score: {{command: {score}}}, code: {code}}}\n      min_duration: 1 s"
+
+    def change(text: str) -> str:
+        text = re.sub(r"/path/to/(model|dataset)", str(code), text)
+        text = re.sub(r"Offline: \{[^}]*\}", "Offline: {target_qps: 20000}", text)
+        text = re.sub(r"(Server|Interactive): \{[^}]*\}", r"\1: {target_qps: 2000}", text)
+        return re.sub(r"^ +Interactive: .*\n", "", text, flags=re.MULTILINE)
+
+    return submit(root, code, adapter, *named, below=below, change=change)
 
 
 @pytest.mark.timeout(1800)

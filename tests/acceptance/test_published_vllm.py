@@ -14,10 +14,8 @@ fetches its metric from the network, so the test has its own.
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -25,17 +23,13 @@ import numpy as np
 import pytest
 
 from tests.acceptance.conftest import console
+from tests.acceptance.published import NEEDS_PUBLISHED, PUBLISHED, append_cheat, assert_cheat_is_found, submit
 from tests.acceptance.test_official import check_officially
 from tests.passes.llama import WORDS, continue_greedily, draw_weights, write_checkpoint
 from tests.shared import need
 
 need("mlperf_loadgen", "vllm", "pandas", "datasets")
-PUBLISHED = os.environ.get("PUBLISHED", "")
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.timeout(5400),
-    pytest.mark.skipif(not PUBLISHED, reason="PUBLISHED names no folder of checkouts"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(5400), NEEDS_PUBLISHED]
 SYSTEM, PROMPTS, PROMPT = "node", 100, 250  # of 256 tokens that the checkpoint allows: the rest is the answer
 OFFLINE, SERVER = (f"closed/{SYSTEM}/llama3.1-8b/{scenario}" for scenario in ("Offline", "Server"))
 ADAPTED = '''\
@@ -147,13 +141,7 @@ def make_code(root: Path) -> Path:
 
 
 def make_submission(root: Path, code: Path) -> Path:
-    submission = root / "acme"
     named = ("--round", "v6.1", "--system", SYSTEM, "--benchmark", "llama3.1-8b")
-    said = console(root, "init", str(submission), "--harness", "mlcommons-reference", "--code", str(code), *named)
-    assert said.code == 0, said.err
-    spec = submission / "specs/acme.yaml"
-    text = spec.read_text().replace("# rehearsal: true", "rehearsal: true #")
-    text = text.replace("/path/to/model", f"{root}/model").replace("/path/to/dataset", f"{root}/prompts.json")
     env = {
         "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
         "PYTHONPATH": f"{root}/libraries",
@@ -164,14 +152,14 @@ def make_submission(root: Path, code: Path) -> Path:
     }
     score = [sys.executable, f"{root}/score.py", "{accuracy_log}", f"{root}/answers.json", "--dtype", "int32"]
     counts = f"performance_sample_count: {PROMPTS}\n      accuracy_sample_count: {PROMPTS}\n      min_duration: 1 s"
-    assert f"code: {code}}}" in text
-    changed = f"env: {json.dumps(env)}, score: {{command: {json.dumps(score)}}}, code: {code}}}\n      {counts}"
-    text = text.replace(f"code: {code}}}", changed)
-    text = re.sub(r"Offline: \{[^}]*\}", f"Offline: {{target_qps: 1000, min_query_count: {PROMPTS}}}", text)
-    spec.write_text(re.sub(r" Server: \{[^}]*\}", " Server: {target_qps: 2, min_query_count: 100}", text))
-    for words in (("add", "-A"), ("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "spec")):
-        subprocess.run(["git", *words], cwd=submission, check=True)
-    return submission
+    below = f"env: {json.dumps(env)}, score: {{command: {json.dumps(score)}}}, code: {code}}}\n      {counts}"
+
+    def change(text: str) -> str:
+        text = text.replace("/path/to/model", f"{root}/model").replace("/path/to/dataset", f"{root}/prompts.json")
+        text = re.sub(r"Offline: \{[^}]*\}", f"Offline: {{target_qps: 1000, min_query_count: {PROMPTS}}}", text)
+        return re.sub(r" Server: \{[^}]*\}", " Server: {target_qps: 2, min_query_count: 100}", text)
+
+    return submit(root, code, "mlcommons-reference", *named, below=below, change=change)
 
 
 def test_reference_script_runs_through_its_adapter(tmp_path: Path, checkout: Path) -> None:
@@ -238,8 +226,5 @@ atexit.register(edit)
 @pytest.mark.parametrize("cheat", CHEATS)
 def test_a_cheating_copy_is_a_finding_with_file_and_line(tmp_path: Path, cheat: str) -> None:
     code, (added, shown) = make_code(tmp_path), CHEATS[cheat]
-    script = code / "SUT_VLLM.py"
-    script.write_text(f"{script.read_text()}{added}")
-    said = console(make_submission(tmp_path, code), OFFLINE).out
-    assert "0 of 1 cell ready" in said, said
-    assert re.search(shown, said), said
+    append_cheat(code / "SUT_VLLM.py", added)
+    assert_cheat_is_found(make_submission(tmp_path, code), OFFLINE, shown)

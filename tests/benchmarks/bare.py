@@ -26,16 +26,22 @@ def loadgen(settings: dict[str, Any]) -> dict[str, Any]:
     def issue(ids: list[int], _indices: list[int]) -> None:
         lg.QuerySamplesComplete([lg.QuerySampleResponse(identity, 0, 0) for identity in ids])
 
+    gc.disable()
+    start_loadgen(lg.ConstructFastSUT(issue, lambda: None), settings["count"], settings)
+    return {}
+
+
+def start_loadgen(sut: Any, count: int, settings: dict[str, Any]) -> None:
+    """Run LoadGen with ``count`` samples. Settings: scenario, conf, log_dir."""
+    import mlperf_loadgen as lg
+
     test = lg.TestSettings()
     assert test.FromConfig(settings["conf"], "resnet50", settings["scenario"], 1) == 0
     test.scenario, test.mode = getattr(lg.TestScenario, settings["scenario"]), lg.TestMode.PerformanceOnly
     logs = lg.LogSettings()
     logs.log_output.outdir, logs.enable_trace = settings["log_dir"], False
-    sut = lg.ConstructFastSUT(issue, lambda: None)
-    qsl = lg.ConstructQSL(settings["count"], settings["count"], lambda _: None, lambda _: None)
-    gc.disable()
+    qsl = lg.ConstructQSL(count, count, lambda _: None, lambda _: None)
     lg.StartTestWithLogSettings(sut, qsl, test, logs, "")
-    return {}
 
 
 def openvino(settings: dict[str, Any]) -> dict[str, Any]:

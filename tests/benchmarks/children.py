@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from harness.contract import Benchmark, BuildRequest, FileMessage, Result, Scenario
+from harness.contract import Benchmark, BuildRequest, FileMessage, Mode, Result, Scenario
 from tests.requests import make_run_request
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -62,8 +62,11 @@ class Case:
         return build(self.folder, "Engine", self.benchmark, backend=backend, settings=settings, inputs=inputs)
 
     def offline(self, backend: str, engine: Path, count: int, **settings: Any) -> float:
-        own = {"benchmark": self.benchmark, "dataset": self.dataset, "engine": engine}
-        return offline_rate(self.folder, count, backend=backend, settings=settings, **own)
+        """Return samples/s of an Offline run over ``count`` samples."""
+        conf: dict[str, int | float] = {"min_duration": 0, "min_query_count": count, "target_qps": 1}
+        own: dict[str, Any] = {"benchmark": self.benchmark, "dataset": self.dataset, "engine": engine, "conf": conf}
+        log = run(self.folder, "Offline", backend=backend, settings=settings, **own)
+        return float(log["result_samples_per_second"])
 
 
 def bare(program: str, settings: dict[str, Any], folder: Path, module: str = "tests.benchmarks.bare") -> dict[str, Any]:
@@ -86,9 +89,10 @@ def run(
     model: Path | None = None,
     model_key: str = "resnet50",
     settings: dict[str, Any] | None = None,
+    mode: Mode = "performance",
 ) -> dict[str, Any]:
-    """Run the harness with LoadGen in performance mode. Return the detail log by key, telemetry and backend facts by
-    name, and the log's "folder". ``conf``: lines of user.conf."""
+    """Run the harness with LoadGen. Return the detail log by key, telemetry and backend facts by name, and the log's
+    "folder". ``conf``: lines of user.conf."""
     place = Path(tempfile.mkdtemp(dir=folder))
     write_conf(place / "user.conf", scenario, conf)
     folders = {"dataset": dataset, "engine": engine, "model": model}
@@ -99,6 +103,7 @@ def run(
             benchmark=benchmark,
             backend=backend,
             scenario=scenario,
+            mode=mode,
             model_key=model_key,
             settings=settings or {},
             inputs=inputs,
@@ -107,12 +112,6 @@ def run(
     )
     counted = {name: fact.value for name, fact in done.facts.items() if name.startswith(("telemetry.", "backend."))}
     return read_detail(place) | counted | {"folder": str(place)}
-
-
-def offline_rate(folder: Path, count: int, **asked: Any) -> float:
-    """Return samples/s of an Offline run over ``count`` samples. ``asked``: see ``run``."""
-    conf: dict[str, int | float] = {"min_duration": 0, "min_query_count": count, "target_qps": 1}
-    return float(run(folder, "Offline", conf=conf, **asked)["result_samples_per_second"])
 
 
 def write_conf(path: Path, scenario: str, conf: dict[str, int | float]) -> None:

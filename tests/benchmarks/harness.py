@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.contract import Benchmark
+from harness.contract import Benchmark, Scenario
 from tests.benchmarks.children import Case, bare, read_detail, run, write_conf
 from tests.benchmarks.rounds import Measure, compare, run_parts
 
@@ -38,13 +38,19 @@ class BareCase(Case):
         return bare(program, {"engine": str(engine), "samples": samples, "shape": self.shape, **settings}, self.folder)
 
 
+def run_bare(folder: Path, scenario: Scenario, conf: dict[str, int | float]) -> dict[str, Any]:
+    """Run the bare null SUT. Return the detail log."""
+    place = Path(tempfile.mkdtemp(dir=folder))
+    write_conf(place / "user.conf", scenario, conf)
+    settings = {"scenario": scenario, "conf": str(place / "user.conf"), "log_dir": str(place), "count": 1024}
+    bare("loadgen", settings, folder)
+    return read_detail(place)
+
+
 def bare_offline(folder: Path, count: int) -> float:
     """Return samples/s of the bare null SUT."""
-    place = Path(tempfile.mkdtemp(dir=folder))
-    write_conf(place / "user.conf", "Offline", {"min_duration": 0, "min_query_count": count, "target_qps": 1})
-    settings = {"scenario": "Offline", "conf": str(place / "user.conf"), "log_dir": str(place), "count": 1024}
-    bare("loadgen", settings, folder)
-    return float(read_detail(place)["result_samples_per_second"])
+    log = run_bare(folder, "Offline", {"min_duration": 0, "min_query_count": count, "target_qps": 1})
+    return float(log["result_samples_per_second"])
 
 
 def measure_resnet(folder: Path, rounds: int) -> list[Measure]:

@@ -27,9 +27,10 @@ CELLS = (25, 10)  # systems and benchmarks with four scenarios each
 CELLS_LIMIT = 2.0
 
 
-def make(root: Path, systems: int, benchmarks: int) -> None:
+def make(root: Path, systems: int, benchmarks: int) -> int:
+    """Generate a repository in a process of its own. Return its number of resources."""
     made = [sys.executable, "-m", "tests.benchmarks.made_up", str(root), str(systems), str(benchmarks)]
-    subprocess.run(made, check=True, stdout=subprocess.DEVNULL)
+    return int(subprocess.check_output(made))
 
 
 def make_history(root: Path, systems: int) -> int:
@@ -38,9 +39,13 @@ def make_history(root: Path, systems: int) -> int:
     stream = "".join(_commits(root))
     subprocess.run(["git", "fast-import", "--quiet", "--force"], cwd=root, input=stream.encode(), check=True)
     subprocess.run(["git", "reset", "--quiet", "--hard", "long"], cwd=root, check=True)
+    commit_change(root)
+    return int(subprocess.check_output(["git", "rev-list", "--count", "HEAD"], cwd=root))
+
+
+def commit_change(root: Path) -> None:
     change_target(root)
     subprocess.run(["git", "commit", "--quiet", "--all", "--message", "Ask for less"], cwd=root, check=True)
-    return int(subprocess.check_output(["git", "rev-list", "--count", "HEAD"], cwd=root))
 
 
 def _commits(root: Path) -> Iterator[str]:
@@ -98,8 +103,7 @@ def measure(folder: Path, rounds: int) -> Iterator[Measure]:
 def measure_cells(folder: Path, rounds: int) -> Measure:
     root = folder / "cells"
     make(root, *CELLS)
-    change_target(root)
-    subprocess.run(["git", "commit", "--quiet", "--all", "--message", "Ask for less"], cwd=root, check=True)
+    commit_change(root)
     seconds = took(root, commands("")["pr"], rounds)
     records = len(list(root.glob("state/records/*/*")))
     return Measure("pr of 1,000 cells", seconds, CELLS_LIMIT, False, " s", f"{records} records")

@@ -8,14 +8,13 @@ N]``.
 from __future__ import annotations
 
 import sys
-import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from harness.contract import Benchmark, Scenario
-from tests.benchmarks.children import bare, build, read_detail, run, write_conf
-from tests.benchmarks.harness import bare_offline
+from tests.benchmarks.children import build, run
+from tests.benchmarks.harness import bare_offline, run_bare
 from tests.benchmarks.rounds import Measure, compare, run_parts
 
 SAMPLES, BATCH = 1_000_000, 2048
@@ -40,16 +39,12 @@ def highest_valid(valid: Callable[[float], bool]) -> float:
     return rate
 
 
+def is_valid(log: Mapping[str, Any]) -> bool:
+    return bool(log["result_validity"] == "VALID")
+
+
 def server_conf(rate: float) -> Conf:
     return {"min_duration": 1000, "min_query_count": int(rate), "target_qps": rate, "target_latency": LATENCY_MS}
-
-
-def bare_server(folder: Path, rate: float) -> bool:
-    place = Path(tempfile.mkdtemp(dir=folder))
-    write_conf(place / "user.conf", "Server", server_conf(rate))
-    settings = {"scenario": "Server", "conf": str(place / "user.conf"), "log_dir": str(place), "count": 1024}
-    bare("loadgen", settings, folder)
-    return bool(read_detail(place)["result_validity"] == "VALID")
 
 
 def measure(folder: Path, rounds: int) -> list[Measure]:
@@ -63,14 +58,11 @@ def measure(folder: Path, rounds: int) -> list[Measure]:
         log = ask("Offline", {"min_duration": 0, "min_query_count": SAMPLES, "target_qps": 1})
         return float(log["result_samples_per_second"])
 
-    def server(rate: float) -> bool:
-        return bool(ask("Server", server_conf(rate))["result_validity"] == "VALID")
-
     subjects = {
         "Offline samples/s": {"bare": lambda: bare_offline(folder, SAMPLES), "harness": offline},
         "Server highest VALID rate": {
-            "bare": lambda: highest_valid(lambda rate: bare_server(folder, rate)),
-            "harness": lambda: highest_valid(server),
+            "bare": lambda: highest_valid(lambda rate: is_valid(run_bare(folder, "Server", server_conf(rate)))),
+            "harness": lambda: highest_valid(lambda rate: is_valid(ask("Server", server_conf(rate)))),
         },
     }
     return [compare(f"null {name}", pair, rounds, 0.8, shown="per second") for name, pair in subjects.items()]

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.benchmarks.history import make
 from tests.benchmarks.made_up import SPEC
 from tests.benchmarks.rounds import ROUNDS, Measure, interleave, median, report
 
@@ -39,6 +40,7 @@ class Size:
 
 SIZES = (Size("1,000", 10, 5, 0.30, 30, 5.0), Size("10,000", 20, 25, 1.0, 100, 30.0))
 MEMORY = 200  # MB
+PLAN = (str(Path(sys.executable).with_name("reconcile")), "plan")  # as users start it
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,27 +83,21 @@ def ratio(rounds: list[dict[str, float]], name: str, of: str) -> float:
     return median(rounds, lambda item: item[name] / item[of])
 
 
-def plan_command() -> list[str]:
-    """Return this interpreter's console script, as users start it."""
-    return [str(Path(sys.executable).with_name("reconcile")), "plan"]
-
-
 def cold(folder: Path) -> list[Taken]:
     """Time plans after an edit of a comment, which read and compile the complete spec again."""
     taken = []
     for number in range(COLD_ROUNDS):
         with (folder / SPEC).open("a") as stream:
             stream.write(f"# {number}\n")
-        taken.append(take(plan_command(), folder))
+        taken.append(take(PLAN, folder))
     return taken
 
 
 def measure(size: Size, folder: Path, rounds: int, snakemake: str) -> Iterator[Measure]:
     repository = folder / f"repository-{size.name}"
     # In a process of its own: what a child takes at most counts from what its parent had when it started it.
-    made = [sys.executable, "-m", "tests.benchmarks.made_up", str(repository), str(size.systems), str(size.benchmarks)]
-    count = int(subprocess.run(made, stdout=subprocess.PIPE, check=True).stdout)
-    commands = {"plan": plan_command(), "bare": [sys.executable, "-c", "pass"], "git status": ["git", "status"]}
+    count = make(repository, size.systems, size.benchmarks)
+    commands = {"plan": PLAN, "bare": [sys.executable, "-c", "pass"], "git status": ["git", "status"]}
     taken = interleaved(commands, repository, rounds)
     others = ", ".join(f"{name} {seconds(taken, name):.3f} s" for name in ("bare", "git status"))
     detail = f"{count} resources; {others}"
@@ -109,7 +105,7 @@ def measure(size: Size, folder: Path, rounds: int, snakemake: str) -> Iterator[M
     times, git = ratio(taken, "plan", "bare"), ratio(taken, "plan", "git status")
     detail = f"bare interpreters; {git:.1f} times `git status`"
     yield Measure(f"warm over bare {size.name}", times, size.times_bare, False, detail=detail)
-    again = take(plan_command(), repository)
+    again = take(PLAN, repository)
     detail = f"peak, warm; {again.processor:.3f} s of a processor"
     yield Measure(f"memory {size.name}", again.memory, MEMORY, False, " MB", detail)
     first = cold(repository)
@@ -168,7 +164,7 @@ def _compare_with_snakemake(size: Size, repository: Path, folder: Path, rounds: 
     (folder / "Snakefile").write_text(_SNAKEFILE)
     base = [python, "-m", "snakemake", "--directory", str(folder), "-s", str(folder / "Snakefile")]
     take([*base, "--cores", "1", "--touch", "--quiet"], folder)
-    taken = interleaved({"plan": plan_command(), "snakemake": [*base, "-n", "-q"]}, repository, rounds)
+    taken = interleaved({"plan": PLAN, "snakemake": [*base, "-n", "-q"]}, repository, rounds)
     times = ratio(taken, "snakemake", "plan")
     detail = f"snakemake -n -q {seconds(taken, 'snakemake'):.2f} s, plan {seconds(taken, 'plan'):.2f} s"
     return Measure(f"snakemake over plan {size.name}", times, 1.0, detail=detail)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -24,8 +23,7 @@ from harness.benchmarks.bert import postprocess, score
 from harness.benchmarks.bert.rehearsal import MODEL, write_rehearsal
 from harness.benchmarks.bert.squad import INPUTS, QUESTIONS, VOCABULARY, build_dataset
 from harness.benchmarks.network_builder import NetworkSession
-from harness.benchmarks.sources import REHEARSAL
-from harness.contract import Counter
+from tests.benchmarks.comparing import run_script, write_data, write_log
 
 _STAND_IN = """
 from transformers.models.bert.tokenization_bert import BasicTokenizer as _Basic
@@ -42,13 +40,8 @@ _HARD = (
 )
 
 
-def write_data(folder: Path) -> Path:
-    """Write a rehearsal's dataset, and append passages whose answers are some of their words."""
-    data, models = folder / "data", folder / "models"
-    data.mkdir()
-    models.mkdir()
-    write_rehearsal(data, models, count=160, seed=1, size="small", counter=Counter(folder / "counter"))
-    (data / REHEARSAL).write_text("{}")
+def append_passages(data: Path) -> None:
+    """Append passages to a rehearsal's dataset whose answers are some of their words."""
     vocabulary = (data / VOCABULARY).read_text().split("\n")[:-1]
     letters = [chr(code) for code in (*range(33, 127), 0x4F60, 0x597D)]
     vocabulary += [letter for letter in (*letters, *(f"##{letter}" for letter in letters)) if letter not in vocabulary]
@@ -63,7 +56,6 @@ def write_data(folder: Path) -> Path:
         ]
         document["data"][0]["paragraphs"].append({"context": text, "qas": asked})
     (data / QUESTIONS).write_text(json.dumps(document))
-    return data
 
 
 def read_reference(checkout: Path, data: Path) -> list[Any]:
@@ -86,38 +78,34 @@ def read_reference(checkout: Path, data: Path) -> list[Any]:
 
 def compare_scores(checkout: Path, folder: Path, logits: np.ndarray) -> tuple[str, str]:
     """Return the last line of the official script and ours."""
-    log = folder / "mlperf_log_accuracy.json"
-    entries = [{"seq_id": n, "qsl_idx": n, "data": row.tobytes().hex()} for n, row in enumerate(logits)]
-    log.write_text(json.dumps(entries))
-    data = folder / "data"
-    command = [sys.executable, str(checkout / "language/bert/accuracy-squad.py"), "--log_file", str(log)]
-    command += ["--vocab_file", str(data / VOCABULARY), "--val_data", str(data / QUESTIONS)]
-    command += ["--out_file", str(folder / "predictions.json"), "--features_cache_file", str(folder / "cache.pickle")]
+    log, data = write_log(folder, logits), folder / "data"
+    command = [sys.executable, checkout / "language/bert/accuracy-squad.py", "--log_file", log]
+    command += ["--vocab_file", data / VOCABULARY, "--val_data", data / QUESTIONS]
+    command += ["--out_file", folder / "predictions.json", "--features_cache_file", folder / "cache.pickle"]
     environment = {**os.environ, "PYTHONPATH": str(folder / "stand_in")}
-    ran = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=folder)
-    assert ran.returncode == 0, ran.stderr
-    score(read_accuracy_log(log), folder / "output", folder)
+    ran = run_script(command, env=environment, cwd=folder)
+    score(read_accuracy_log(log), folder / "dataset", folder)
     return ran.stdout.splitlines()[-1], (folder / "accuracy.txt").read_text().strip()
 
 
 def main(checkout: Path) -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        for name in ("output", "stand_in"):
-            (folder / name).mkdir()
+        (folder / "stand_in").mkdir()
         (folder / "stand_in/tokenization.py").write_text(_STAND_IN)
         (folder / "stand_in/pkg_resources.py").write_text("working_set = []\n")
         sys.path[:0] = [str(folder / "stand_in")]
-        data = write_data(folder)
-        build_dataset(data, {}, folder / "output", Counter(folder / "counter"))
-        ours = {name: np.load(folder / "output" / f"{name}.npy") for name in INPUTS}
+        data, models, dataset, counter = write_data(write_rehearsal, folder, count=160, seed=1)
+        append_passages(data)
+        build_dataset(data, {}, dataset, counter)
+        ours = {name: np.load(dataset / f"{name}.npy") for name in INPUTS}
         features = read_reference(checkout, data)
         differing = sum(
             any(not np.array_equal(ours[name][row], getattr(feature, name)) for name in INPUTS)
             for row, feature in enumerate(features)
         )
         print(f"{len(features)} windows, of ours {len(ours['input_ids'])}; {differing} differ")
-        session = NetworkSession(folder / "models" / MODEL)
+        session = NetworkSession(models / MODEL)
         # The added letters are beyond the network's vocabulary.
         feed = {**ours, "input_ids": np.minimum(ours["input_ids"], 318)}
         rows = ({name: array[row : row + 1] for name, array in feed.items()} for row in range(len(features)))

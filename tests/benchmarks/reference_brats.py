@@ -23,10 +23,9 @@ import nibabel
 import numpy as np
 
 from harness.benchmarks import unet3d_brats
-from harness.benchmarks.accuracy import AnswerLog, read_accuracy_log
-from harness.contract import RunRequest
+from harness.benchmarks.accuracy import read_accuracy_log
 from reconciler.rules.benchmark_facts import load_benchmark_facts
-from tests.benchmarks.children import child, write_conf
+from tests.benchmarks.children import run
 from tests.benchmarks.rehearsed import Rehearsed
 
 _FOLDERS = ("vision/medical_imaging/3d-unet-brats19", "retired_benchmarks/vision/medical_imaging/3d-unet-brats19")
@@ -46,25 +45,21 @@ def stand_in() -> None:
     sys.modules[evaluation.__name__] = evaluation
 
 
-def write_log(case: Rehearsed) -> AnswerLog:
+def write_log(case: Rehearsed) -> Path:
     """Write the accuracy log of an Offline run."""
-    place = Path(tempfile.mkdtemp(dir=case.folder))
-    write_conf(place / "user.conf", "Offline", {"min_duration": 0, "target_qps": 1})
-    request = RunRequest(
+    found = run(
+        case.folder,
+        "Offline",
         benchmark=case.benchmark,
         backend=case.backend,
-        scenario="Offline",
-        mode="accuracy",
+        dataset=case.dataset,
+        engine=case.engine,
         model_key="3d-unet",
-        user_conf=str(place / "user.conf"),
-        log_dir=str(place),
-        counter=str(place / "counter"),
+        conf={"min_duration": 0, "target_qps": 1},
         settings={"batch_size": case.batch, **case.run},
-        inputs={"dataset": str(case.dataset), "engine": str(case.engine)},
+        mode="accuracy",
     )
-    child(request, place)
-    (place / "mlperf_log_accuracy.json").rename(case.folder / "mlperf_log_accuracy.json")
-    return read_accuracy_log(case.folder / "mlperf_log_accuracy.json")
+    return Path(found["folder"], "mlperf_log_accuracy.json")
 
 
 def prepare(data: Path, names: Sequence[str], output: Path) -> None:
@@ -102,7 +97,7 @@ def run_script(script: Path, log: Path, prepared: Path, labels: Path, checkout: 
 
 
 def label(data: Path, dataset: Path, labels: Path, name: str, classes: np.ndarray) -> None:
-    """Return the classes of a case as in the dataset, on disk and in the official script."""
+    """Write the classes of a case as its labels in the dataset, on disk and for the official script."""
     path = data / unet3d_brats.find_file(name, unet3d_brats.LABELS)
     affine = nibabel.load(path).affine
     published = np.vectorize(_PUBLISHED.get, otypes=[np.int16])(classes)
@@ -121,11 +116,9 @@ def main(inference: Path, checkout: Path) -> int:
         folder = Path(temporary)
         case = Rehearsed(folder, load_benchmark_facts()["unet3d_brats"])
         log = write_log(case)
-        names = [item.name for item in unet3d_brats.load_cases(case.dataset)]
-        prepare(case.data, names, folder / "prepared")
-        own = {
-            item.name: unet3d_brats.load_labels(case.dataset, item) for item in unet3d_brats.load_cases(case.dataset)
-        }
+        cases = unet3d_brats.load_cases(case.dataset)
+        own = {item.name: unet3d_brats.load_labels(case.dataset, item) for item in cases}
+        prepare(case.data, list(own), folder / "prepared")
         chosen: dict[str, Any] = {
             "right": lambda classes: classes,
             "half right": lambda classes: np.where(rng.random(classes.shape) < 0.5, classes, (classes + 1) % 4),
@@ -133,11 +126,11 @@ def main(inference: Path, checkout: Path) -> int:
         }
         for title, change in chosen.items():
             labels = Path(tempfile.mkdtemp(dir=folder))
-            for name in names:
-                label(case.data, case.dataset, labels, name, change(own[name]).astype(np.uint8))
-            unet3d_brats.score(log, case.dataset, folder)
+            for name, classes in own.items():
+                label(case.data, case.dataset, labels, name, change(classes).astype(np.uint8))
+            unet3d_brats.score(read_accuracy_log(log), case.dataset, folder)
             ours = (folder / "accuracy.txt").read_text().strip()
-            theirs = run_script(script, folder / "mlperf_log_accuracy.json", folder / "prepared", labels, checkout)
+            theirs = run_script(script, log, folder / "prepared", labels, checkout)
             differ += ours != theirs
             reported = "alike" if ours == theirs else "DIFFERENT"
             print(f"{title}: {reported}\n  ours:   {ours}\n  theirs: {theirs}", flush=True)

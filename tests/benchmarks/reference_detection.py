@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
 import re
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -29,6 +27,7 @@ from harness.benchmarks.detection import FOUND, CocoLayout, make_response
 from harness.benchmarks.sources import REHEARSAL
 from harness.benchmarks.ssd_resnet34 import DETECTOR
 from harness.contract import Counter
+from tests.benchmarks.comparing import run_script, write_log
 
 _VISION = "vision/classification_and_detection"
 _IMAGES = 30
@@ -95,11 +94,9 @@ def compare_scores(
     command: list[str], answers: list[np.ndarray], folder: Path, output: Path, score: Callable[..., Any]
 ) -> tuple[str, str]:
     """Return the official figure and ours."""
-    log = folder / "mlperf_log_accuracy.json"
-    entries = [{"seq_id": n, "qsl_idx": n, "data": answer.tobytes().hex()} for n, answer in enumerate(answers)]
-    log.write_text(json.dumps(entries))
-    whole = [sys.executable, *command, "--mlperf-accuracy-file", str(log), "--output-file", str(folder / "found.json")]
-    said = subprocess.run(whole, capture_output=True, text=True, check=True, env={**os.environ}).stdout
+    log = write_log(folder, answers)
+    whole = [sys.executable, *command, "--mlperf-accuracy-file", log, "--output-file", folder / "found.json"]
+    said = run_script(whole).stdout
     score(read_accuracy_log(log), output, folder)
     found = re.search(r"^mAP=.*$", said, re.MULTILINE)
     assert found is not None, said

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import importlib
 import itertools
-import json
-import subprocess
 import sys
 import tempfile
 import types
@@ -26,6 +24,7 @@ from harness.benchmarks.dlrm_v2.checkpoint import open_checkpoint
 from harness.benchmarks.dlrm_v2.layers import DENSE, MULTI_HOT, TABLE_ROWS
 from harness.benchmarks.sources import REHEARSAL
 from harness.contract import Counter
+from tests.benchmarks.comparing import run_script, write_log
 
 _FOLDER = "recommendation/dlrm_v2/pytorch"
 _DAYS = 20
@@ -102,13 +101,10 @@ def compare_samples(reference: Any, samples: Any) -> tuple[int, int]:
 
 def compare_scores(checkout: Path, folder: Path, dataset: Path, predictions: np.ndarray) -> tuple[str, str]:
     """Return the last line of the official script and ours."""
-    log, bounds = folder / "mlperf_log_accuracy.json", np.load(dataset / "bounds.npy")
     pairs = np.stack([predictions, np.load(dataset / "labels.npy")], axis=1).astype(np.float32)
-    answers = [pairs[bounds[n] : bounds[n + 1]].tobytes().hex() for n in range(len(bounds) - 1)]
-    log.write_text(json.dumps([{"seq_id": n, "qsl_idx": n, "data": data} for n, data in enumerate(answers)]))
-    command = [sys.executable, str(checkout / _FOLDER / "tools/accuracy-dlrm.py"), "--mlperf-accuracy-file", str(log)]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stderr
+    log = write_log(folder, np.split(pairs, np.load(dataset / "bounds.npy")[1:-1]))
+    script = checkout / _FOLDER / "tools/accuracy-dlrm.py"
+    ran = run_script([sys.executable, script, "--mlperf-accuracy-file", log])
     dlrm_v2.BENCHMARK.score(read_accuracy_log(log), dataset, folder)
     return ran.stdout.splitlines()[-1], (folder / "accuracy.txt").read_text().strip()
 

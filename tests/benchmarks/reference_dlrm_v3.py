@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-import json
 import os
-import subprocess
 import sys
 import tempfile
 import warnings
@@ -29,8 +27,7 @@ from harness.benchmarks.dlrm_v3 import rehearsal
 from harness.benchmarks.dlrm_v3.histories import FOLDER, TIMESTAMPS, TRAINED
 from harness.benchmarks.dlrm_v3.layers import CATEGORIES, ITEMS, USERS, HstuShape
 from harness.benchmarks.dlrm_v3.rehearsal import CHECKPOINT
-from harness.benchmarks.sources import REHEARSAL
-from harness.contract import Counter
+from tests.benchmarks.comparing import run_script, write_data, write_log
 
 _FOLDER = "recommendation/dlrm_v3"
 _COUNT = 40
@@ -39,14 +36,11 @@ SHAPE = HstuShape(embedding=16, width=32, hidden=24, linear=8, attention=4)
 
 
 def make(folder: Path) -> None:
-    for name in ("data", "models", "dataset", "model"):
-        (folder / name).mkdir()
-    counter = Counter(folder / "counter")
     rehearsal.SIZES["narrow"] = dataclasses.replace(rehearsal.SIZES["small"], shape=SHAPE)
-    rehearsal.write_rehearsal(folder / "data", folder / "models", count=_COUNT, seed=3, size="narrow", counter=counter)
-    (folder / "data" / REHEARSAL).write_text("{}")
-    dlrm_v3.BENCHMARK.build_dataset(folder / "data", {}, folder / "dataset", counter)
-    dlrm_v3.BENCHMARK.build_model(folder / "models" / CHECKPOINT, {}, {}, folder / "model", counter)
+    data, models, dataset, counter = write_data(rehearsal.write_rehearsal, folder, count=_COUNT, size="narrow")
+    (folder / "model").mkdir()
+    dlrm_v3.BENCHMARK.build_dataset(data, {}, dataset, counter)
+    dlrm_v3.BENCHMARK.build_model(models / CHECKPOINT, {}, {}, folder / "model", counter)
 
 
 class Reference:
@@ -156,13 +150,9 @@ def logit(chances: np.ndarray) -> np.ndarray:
 
 def compare_scores(checkout: Path, folder: Path, answers: list[np.ndarray]) -> tuple[dict[str, str], dict[str, str]]:
     """Return the official script's figures and ours."""
-    log = folder / "mlperf_log_accuracy.json"
-    entries = [{"seq_id": n, "qsl_idx": n, "data": answer.tobytes().hex()} for n, answer in enumerate(answers)]
-    log.write_text(json.dumps(entries))
-    command = [sys.executable, "accuracy.py", "--path", str(log)]
-    place = {"cwd": checkout / _FOLDER, "env": {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}}
-    ran = subprocess.run(command, capture_output=True, text=True, check=False, **place)  # type: ignore[call-overload]
-    assert ran.returncode == 0, ran.stderr
+    log = write_log(folder, answers)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    ran = run_script([sys.executable, "accuracy.py", "--path", log], cwd=checkout / _FOLDER, env=environment)
     dlrm_v3.score(read_accuracy_log(log), folder / "dataset", folder)
     return read_metrics(ran.stdout + ran.stderr), read_metrics((folder / "accuracy.txt").read_text())
 

@@ -12,11 +12,9 @@ from __future__ import annotations
 
 import argparse
 import ast
-import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -30,7 +28,7 @@ from harness.benchmarks.accuracy import read_accuracy_log
 from harness.benchmarks.language.published import BENCHMARKS
 from harness.benchmarks.language.rehearsing import GENERATED
 from harness.run.tokens import PROMPTS
-from tests.benchmarks.comparing import rehearse
+from tests.benchmarks.comparing import rehearse, run_script, write_log
 
 COUNT = 40
 TOLERANCE = 1e-6  # of sums in another order
@@ -97,8 +95,7 @@ def compare(name: str, asked: argparse.Namespace, folder: Path) -> int:
     drawn = [rng.integers(1, 900, int(rng.integers(2, 40))).tolist() for _ in prompts]
     wrong = 0
     for kind, answers in (("right", right), ("half", [*right[: COUNT // 2], *drawn[COUNT // 2 :]]), ("random", drawn)):
-        log = folder / "mlperf_log_accuracy.json"
-        write_log(log, answers)
+        log = write_log(folder, (np.array(answer, np.int32) for answer in answers))
         ours = code.score(read_accuracy_log(log), dataset, folder)
         script = SCRIPTS[name]
         theirs = ask_script(script, asked, folder, data, data / (script.rows or code.published.files[0]), log)
@@ -107,14 +104,6 @@ def compare(name: str, asked: argparse.Namespace, folder: Path) -> int:
             wrong += not same
             print(f"{name} {kind} {metric}: {figure} official, {ours.get(metric)} here{'' if same else '  DIFFERS'}")
     return wrong
-
-
-def write_log(path: Path, answers: Sequence[Sequence[int]]) -> None:
-    entries = [
-        {"seq_id": number, "qsl_idx": number, "data": np.array(answer, np.int32).tobytes().hex().upper()}
-        for number, answer in enumerate(answers)
-    ]
-    path.write_text("[\n" + ",\n".join(json.dumps(entry) for entry in entries) + "\n]\n")
 
 
 def ask_script(
@@ -133,10 +122,7 @@ def ask_script(
     options = [option.format(log=log, rows=rows) for option in script.options]
     offline = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "HF_HOME": str(folder / "home")}
     environment = {**os.environ, **offline, "NLTK_DATA": str(data / "nltk_data"), "CUDA_VISIBLE_DEVICES": ""}
-    command = [str(asked.python), source.name, *options]
-    ended = subprocess.run(command, cwd=work, env=environment, capture_output=True, text=True, check=False)
-    if ended.returncode:
-        raise SystemExit(f"{source} ended with {ended.returncode}:\n{ended.stderr[-2000:]}")
+    ended = run_script([asked.python, source.name, *options], cwd=work, env=environment)
     printed = ended.stdout.rpartition("Results")[2].splitlines()
     text = next((line for line in printed if line.startswith("{")), "")
     if not text:  # a figure by itself

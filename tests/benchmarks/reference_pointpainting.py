@@ -16,7 +16,6 @@ import argparse
 import contextlib
 import importlib
 import io
-import json
 import sys
 import tempfile
 import types
@@ -33,6 +32,7 @@ from harness.benchmarks.pointpainting.infos import DETECTION
 from harness.benchmarks.pointpainting.points import group_points, paint_points
 from harness.benchmarks.pointpainting.rehearsal import FOLDER, _open_parts, answer, write_rehearsal
 from harness.contract import Counter
+from tests.benchmarks.comparing import write_data, write_log
 
 _FOLDER = "automotive/3d-object-detection"
 _SCENES = 24
@@ -164,12 +164,7 @@ def compare_scores(checkout: Path, folder: Path, answers: Sequence[np.ndarray]) 
         "random": [move(rng, rows, 1.0, 0.5) for rows in answers],
     }.items():
         assert np.array_equal(np.concatenate(changed)[:, -1], numbers)
-        log = folder / f"{name}.json"
-        entries = [
-            {"seq_id": row, "qsl_idx": row, "data": rows.astype(np.float32).tobytes().hex().upper()}
-            for row, rows in enumerate(changed)
-        ]
-        log.write_text(json.dumps(entries))
+        log = write_log(folder, (rows.astype(np.float32) for rows in changed))
         arguments = ["--mlperf-accuracy-file", str(log), "--waymo-dir", str(folder / "data")]
         reported = run_script(checkout, [*arguments, "--output-file", str(folder / "results.json")])
         (folder / name).mkdir()
@@ -269,11 +264,9 @@ def main(arguments: Sequence[str]) -> int:
     found = Differences()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for part in ("data", "models", "dataset", "parts"):
-            (folder / part).mkdir()
-        counter = Counter(folder / "counter")
-        write_rehearsal(folder / "data", folder / "models", count=_SCENES, seed=2, size="small", counter=counter)
-        pointpainting.BENCHMARK.build_dataset(folder / "data", {}, folder / "dataset", counter)
+        (folder / "parts").mkdir()
+        data, _, dataset, counter = write_data(write_rehearsal, folder, count=_SCENES, seed=2)
+        pointpainting.BENCHMARK.build_dataset(data, {}, dataset, counter)
         answers = compare_scenes(folder, torch, found)
         print(f"{_SCENES} scenes, {sum(len(rows) for rows in answers)} objects")
         if asked.full:

@@ -8,8 +8,6 @@ ratio of images/s in one run. The official accuracy script and our scorer score 
 from __future__ import annotations
 
 import importlib
-import json
-import subprocess
 import sys
 import tempfile
 import time
@@ -22,6 +20,7 @@ from harness.benchmarks import resnet50
 from harness.benchmarks.accuracy import read_accuracy_log, write_top1
 from harness.benchmarks.sources import REHEARSAL
 from harness.contract import Counter
+from tests.benchmarks.comparing import run_script, write_log
 
 _VISION = "vision/classification_and_detection"
 
@@ -45,13 +44,9 @@ def compare_scores(checkout: Path, folder: Path, labels: np.ndarray, right: floa
     """Return True if the official script prints our score for answers of which a fraction is right."""
     rng = np.random.default_rng(1)
     chosen = np.where(rng.random(len(labels)) < right, labels, rng.integers(0, 1000, len(labels)))
-    answers = chosen.astype(np.int32)
-    log = folder / "mlperf_log_accuracy.json"
-    entries = [{"seq_id": n, "qsl_idx": n, "data": answer.tobytes().hex()} for n, answer in enumerate(answers)]
-    log.write_text(json.dumps(entries))
-    command = [sys.executable, str(checkout / _VISION / "tools/accuracy-resnet50.py"), "--dtype", "int32"]
-    command += ["--mlperf-accuracy-file", str(log), "--imagenet-val-file", str(folder / resnet50.MAP)]
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    log = write_log(folder, chosen.astype(np.int32))
+    command = [sys.executable, checkout / _VISION / "tools/accuracy-resnet50.py", "--dtype", "int32"]
+    said = run_script([*command, "--mlperf-accuracy-file", log, "--imagenet-val-file", folder / resnet50.MAP]).stdout
     write_top1(read_accuracy_log(log), np.int32, labels, folder)
     return said == (folder / "accuracy.txt").read_text()
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -24,10 +23,9 @@ import numpy as np
 from harness.benchmarks import qwen3_vl
 from harness.benchmarks.accuracy import read_accuracy_log
 from harness.benchmarks.qwen3_vl.rehearsal import write_rehearsal
-from harness.benchmarks.sources import REHEARSAL
 from harness.contract import Counter
 from harness.run.tokens import MESSAGES
-from tests.benchmarks.comparing import report
+from tests.benchmarks.comparing import report, run_script, write_data, write_log
 
 COUNT = 40
 _READ = """
@@ -70,17 +68,12 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--endpoints", type=Path, nargs=2)
     asked = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
-        wrong = [said for said, same in compare(asked, Path(folder)) if not same]
-    return 1 if wrong else 0
+        return 0 if all(list(compare(asked, Path(folder)))) else 1
 
 
-def compare(asked: argparse.Namespace, folder: Path) -> Iterator[tuple[str, bool]]:
-    """Print what was compared and whether it is equal."""
-    data, models = folder / "data", folder / "models"
-    for part in (data, models):
-        part.mkdir()
-    write_rehearsal(data, models, count=COUNT, seed=3, size="small", counter=Counter(folder / "counter"))
-    (data / REHEARSAL).write_text("{}")
+def compare(asked: argparse.Namespace, folder: Path) -> Iterator[bool]:
+    """Print what was compared. Yield whether it is equal."""
+    data = write_data(write_rehearsal, folder, count=COUNT)[0]
     products = folder / "products"  # without the mark, which `datasets` would read as a table
     products.symlink_to(data / "data")
     source = asked.checkout / "multimodal/qwen3-vl/src"
@@ -101,15 +94,10 @@ def build(data: Path, output: Path, wording: str) -> list[Any]:
     return [json.loads(bytes(row)) for row in qwen3_vl.BENCHMARK.load_samples(output)[MESSAGES]]
 
 
-def compare_scores(python: Path, source: Path, folder: Path, products: Path) -> Iterator[tuple[str, bool]]:
-    log = folder / "mlperf_log_accuracy.json"
+def compare_scores(python: Path, source: Path, folder: Path, products: Path) -> Iterator[bool]:
     dataset = folder / "loadgen"
     for kind, answers in draw_answers(dataset):
-        entries = [
-            {"seq_id": number, "qsl_idx": number, "data": qwen3_vl.BENCHMARK.write_text(text).tobytes().hex().upper()}
-            for number, text in enumerate(answers)
-        ]
-        log.write_text("[\n" + ",\n".join(json.dumps(entry) for entry in entries) + "\n]\n")
+        log = write_log(folder, map(qwen3_vl.BENCHMARK.write_text, answers))
         output = folder / f"score of {kind}"
         output.mkdir()
         ours = qwen3_vl.BENCHMARK.score(read_accuracy_log(log), dataset, output)
@@ -118,12 +106,10 @@ def compare_scores(python: Path, source: Path, folder: Path, products: Path) -> 
         theirs = json.loads(reported)["f1"]
         row = next(line for line in printed.splitlines() if "From accuracy file" in line)
         _, brand, condition = (float(cell) for cell in row.strip("│ ").split("│")[1:])
-        alike = [f"{ours[name]:.6g}" == f"{value:.6g}" for name, value in (("brand_f1", brand),)]
+        same = theirs == ours["f1"] and f"{ours['brand_f1']:.6g}" == f"{brand:.6g}"
         if not ours["unparsable"]:  # else theirs tosses a coin
-            alike.append(f"{ours['is_secondhand_f1']:.6g}" == f"{condition:.6g}")
-        yield report(
-            f"{kind}: official {theirs} {brand} {condition}, here {dict(ours)}", theirs == ours["f1"] and all(alike)
-        )
+            same = same and f"{ours['is_secondhand_f1']:.6g}" == f"{condition:.6g}"
+        yield report(f"{kind}: official {theirs} {brand} {condition}, here {dict(ours)}", same)
 
 
 def draw_answers(dataset: Path) -> Iterator[tuple[str, list[str]]]:
@@ -166,10 +152,7 @@ def run(python: Path, source: Path, program: str, folder: Path, *words: str) -> 
         "HF_HOME": str(folder / "cache"),
         "PATH": "/usr/bin",
     }
-    command = [str(python), str(script), *words]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder, env=environment)
-    if ended.returncode:
-        raise SystemExit(f"{script} ended with {ended.returncode}:\n{ended.stderr[-2000:]}")
+    ended = run_script([python, script, *words], cwd=folder, env=environment)
     return ended.stderr + ended.stdout
 
 

@@ -9,13 +9,10 @@ blocks. Needs DGL 2.1 and SciPy; parts of DGL that are compiled for older versio
 
 from __future__ import annotations
 
-import argparse
 import importlib
-import json
-import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -41,7 +38,7 @@ from harness.benchmarks.rgat.blocks import (
 from harness.benchmarks.rgat.igbh import FEATURES_FILE, LABELS_FILE, PROCESSED
 from harness.benchmarks.rgat.network import STATE, RelationalGraphAttention, read_checkpoint
 from harness.benchmarks.rgat.rehearsal import CHECKPOINT
-from tests.benchmarks.comparing import rehearse
+from tests.benchmarks.comparing import rehearse, run_script, write_log
 
 COUNT = 96
 SIZE = "tiny"  # the reference reads npy files of its smaller sets; the full one's are bare values
@@ -49,10 +46,8 @@ _UNUSED = ("dgl.graphbolt", "dgl.distributed", "pandas")  # imported, and not ne
 TOLERANCE = 1e-5  # of logits between -10 and 10: sums of 1,024 products, in another order
 
 
-def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("checkout", type=Path)
-    reference = parser.parse_args(arguments).checkout / "graph/R-GAT"
+def main(checkout: Path) -> int:
+    reference = checkout / "graph/R-GAT"
     for name in _UNUSED:
         sys.modules[name] = mock.MagicMock()
     sys.path.insert(0, str(reference))
@@ -153,15 +148,12 @@ def compare_scores(reference: Path, folder: Path, dataset: Path) -> bool:
     """Compare the official script's line with ours for right, half-right and random answers."""
     labels, rng = np.load(dataset / "labels.npy"), np.random.default_rng(3)
     half = np.where(np.arange(COUNT) % 2, labels, (labels + 1) % CLASSES)
-    log, lines = folder / "mlperf_log_accuracy.json", []
+    lines = []
     for answers in (labels, half, rng.permutation(labels)):
-        entries = [
-            {"seq_id": n, "qsl_idx": n, "data": np.int64(answer).tobytes().hex()} for n, answer in enumerate(answers)
-        ]
-        log.write_text(json.dumps(entries))
-        command = [sys.executable, "tools/accuracy_igbh.py", "--mlperf-accuracy-file", str(log), "--dtype", "int64"]
-        where = ["--dataset-path", str(folder / "data"), "--dataset-size", SIZE, "--output-file", str(folder / "line")]
-        subprocess.run([*command, *where], cwd=reference, check=True)
+        log = write_log(folder, np.asarray(answers, np.int64))
+        command = [sys.executable, "tools/accuracy_igbh.py", "--mlperf-accuracy-file", log, "--dtype", "int64"]
+        where = ["--dataset-path", folder / "data", "--dataset-size", SIZE, "--output-file", folder / "line"]
+        run_script([*command, *where], cwd=reference)
         write_top1(read_accuracy_log(log), np.int64, labels, folder)
         lines.append(((folder / "line").read_text(), (folder / "accuracy.txt").read_text().strip()))
         print(f"official: {lines[-1][0]}   ours: {lines[-1][1]}")
@@ -169,4 +161,4 @@ def compare_scores(reference: Path, folder: Path, dataset: Path) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(Path(sys.argv[1])))

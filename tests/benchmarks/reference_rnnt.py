@@ -11,7 +11,6 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import json
-import subprocess
 import sys
 import tempfile
 import types
@@ -30,6 +29,7 @@ from harness.benchmarks.rnnt.transcribing import BLANK, LETTERS
 from harness.benchmarks.sources import REHEARSAL
 from harness.benchmarks.speech import RATE, draw_sound, weigh_mels
 from harness.contract import Counter
+from tests.benchmarks.comparing import run_script, write_log
 
 _FOLDER = "speech_recognition/rnnt"
 _SOUNDS = 24
@@ -117,14 +117,9 @@ def compare_scores(checkout: Path, folder: Path, dataset: Path, texts: list[str]
     """Return the last line of the official script and ours."""
     logs = folder / "logs"
     logs.mkdir(exist_ok=True)
-    answers = [np.array([LETTERS.index(letter) for letter in text], np.int64).tobytes().hex() for text in texts]
-    log = logs / "mlperf_log_accuracy.json"
-    log.write_text(json.dumps([{"seq_id": n, "qsl_idx": n, "data": data} for n, data in enumerate(answers)]))
-    script = checkout / _FOLDER / "accuracy_eval.py"
-    command = [sys.executable, str(script), "--log_dir", str(logs), "--dataset_dir", str(folder)]
-    command += ["--manifest", str(folder / rnnt.MANIFEST)]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stderr
+    log = write_log(logs, (np.array([LETTERS.index(letter) for letter in text], np.int64) for text in texts))
+    command = [sys.executable, checkout / _FOLDER / "accuracy_eval.py", "--log_dir", logs]
+    ran = run_script([*command, "--dataset_dir", folder, "--manifest", folder / rnnt.MANIFEST])
     rnnt.score(read_accuracy_log(log), dataset, folder)
     return ran.stdout.splitlines()[-1], (folder / "accuracy.txt").read_text().strip()
 

@@ -9,9 +9,7 @@ figures. Exits with 1 if they differ.
 
 from __future__ import annotations
 
-import argparse
 import json
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -22,7 +20,7 @@ import numpy as np
 from harness.benchmarks import whisper
 from harness.benchmarks.accuracy import read_accuracy_log
 from harness.contract import Counter
-from tests.benchmarks.comparing import rehearse
+from tests.benchmarks.comparing import rehearse, run_script, write_log
 
 COUNT = 12
 _TEXT = (
@@ -34,16 +32,12 @@ _TEXT = (
 WORDS = tuple(_TEXT.split())
 
 
-def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("checkout", type=Path)
-    parser.add_argument("python", type=Path)
-    asked = parser.parse_args(arguments)
+def main(checkout: Path, python: Path) -> int:
     with tempfile.TemporaryDirectory() as folder:
-        return 1 if compare(asked, Path(folder)) else 0
+        return 1 if compare([python, checkout / "speech2text/accuracy_eval.py"], Path(folder)) else 0
 
 
-def compare(asked: argparse.Namespace, folder: Path) -> int:
+def compare(script: list[Path], folder: Path) -> int:
     """Return the number of figures that differ."""
     rehearse(folder, "whisper", count=COUNT)
     data, dataset = folder / "data", folder / "dataset"
@@ -53,10 +47,12 @@ def compare(asked: argparse.Namespace, folder: Path) -> int:
         for file in dataset.iterdir():
             file.unlink()
         whisper.BENCHMARK.build_dataset(data, {}, dataset, Counter(folder / "counter"))
-        log = folder / "mlperf_log_accuracy.json"
-        write_log(log, answers)
+        log = write_log(folder, map(whisper.write_text, answers))
         whisper.BENCHMARK.score(read_accuracy_log(log), dataset, folder)
-        ours, theirs = (folder / "accuracy.txt").read_text().strip(), ask_script(asked, folder, data)
+        options = ["--log_dir", folder, "--dataset_dir", data, "--manifest", data / whisper.MANIFEST]
+        printed = run_script([*script, *options, "--output_dtype", "int64"]).stdout.splitlines()
+        theirs = next(line for line in printed if line.startswith("Word Error Rate"))
+        ours = (folder / "accuracy.txt").read_text().strip()
         wrong += ours != theirs
         print(f"{kind}\n  official: {theirs}\n  here:     {ours}{'' if ours == theirs else '  DIFFERS'}")
     return wrong
@@ -89,24 +85,5 @@ def speak(data: Path, said: Sequence[str]) -> None:
     (data / whisper.MANIFEST).write_text(json.dumps(entries))
 
 
-def write_log(path: Path, answers: Sequence[str]) -> None:
-    entries = [
-        {"seq_id": number, "qsl_idx": number, "data": whisper.write_text(answer).tobytes().hex().upper()}
-        for number, answer in enumerate(answers)
-    ]
-    path.write_text("[\n" + ",\n".join(json.dumps(entry) for entry in entries) + "\n]\n")
-
-
-def ask_script(asked: argparse.Namespace, folder: Path, data: Path) -> str:
-    """Return the line that the script prints."""
-    script = asked.checkout / "speech2text/accuracy_eval.py"
-    options = ["--log_dir", str(folder), "--dataset_dir", str(data), "--manifest", str(data / whisper.MANIFEST)]
-    command = [str(asked.python), str(script), *options, "--output_dtype", "int64"]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
-    if ended.returncode:
-        raise SystemExit(f"{script} ended with {ended.returncode}:\n{ended.stderr[-2000:]}")
-    return next(line for line in ended.stdout.splitlines() if line.startswith("Word Error Rate"))
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(Path(sys.argv[1]), Path(sys.argv[2])))

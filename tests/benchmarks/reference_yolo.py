@@ -9,11 +9,9 @@ objects by more than float32 rounding.
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 
 import cv2
@@ -41,17 +39,14 @@ for number in range(count):
 """
 
 
-def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("python", type=Path)
-    asked = parser.parse_args(arguments)
+def main(python: str) -> int:
     rng = np.random.default_rng(3)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for number, (height, width) in enumerate(SIZES):
             cv2.imwrite(str(folder / f"{number}.png"), draw_image(rng, height, width))
             np.save(folder / f"given{number}.npy", draw_outputs(rng, 2000))
-        subprocess.run([str(asked.python), "-c", ASK, name, str(len(SIZES))], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([python, "-c", ASK, name, str(len(SIZES))], check=True, stdout=subprocess.DEVNULL)
         return max(compare(folder, number, *size) for number, size in enumerate(SIZES))
 
 
@@ -78,4 +73,4 @@ def compare(folder: Path, number: int, height: int, width: int) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(sys.argv[1]))

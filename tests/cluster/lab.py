@@ -76,6 +76,14 @@ def start_pass(repository: Repository, *words: str, said: Path | None = None) ->
         return subprocess.Popen(command, cwd=repository.root, env=environment, stdout=out, stderr=out)
 
 
+def kill_pass(repository: Repository, began: Callable[[], object], seconds: float = 60.0) -> None:
+    """Start a pass, and kill it once something has begun."""
+    process = start_pass(repository, "--busy")
+    wait_for(began, seconds)
+    process.kill()
+    process.wait()
+
+
 def runs_of(repository: Repository) -> list[Record]:
     return [record for record in repository.records().values() if "machine.job" in record.facts]
 
@@ -106,6 +114,19 @@ def assert_every_cell_is_valid(repository: Repository, cells: int) -> None:
     timed = {address: validity for address, validity in reported.items() if address.endswith("performance")}
     assert set(timed.values()) == {"VALID"}, timed
     assert (len(timed), len(reported)) == (cells, 2 * cells)
+
+
+def assert_jobs_of_a_killed_pass_are_found(
+    repository: Repository, running: Callable[[], list[str]], count_jobs: Callable[[], int]
+) -> None:
+    """Of two systems."""
+    before = count_jobs()
+    kill_pass(repository, lambda: len(running()) >= 2)
+    assert running(), "its jobs outlive it"
+    report = repository.reconcile()
+    assert report.after.plan.in_sync, said(report)
+    assert_nothing_is_lost_or_repeated(repository)
+    assert count_jobs() - before == len(runs_of(repository)) == 8
 
 
 def assert_an_interrupted_pass_ends_its_jobs(

@@ -23,10 +23,10 @@ from tests.cluster.lab import (
     assert_detached_jobs_go_on_and_are_recorded,
     assert_nothing_is_lost_or_repeated,
     is_timed_run,
+    kill_pass,
     make_lab,
     runs_of,
     said,
-    start_pass,
 )
 from tests.passes.repository import Repository
 from tests.processes import wait_for
@@ -129,10 +129,7 @@ def test_runs_are_made_where_nothing_of_the_repository_is_seen(apart: Apart) -> 
 
 def test_what_jobs_left_while_no_one_followed_them_is_taken_by_the_next_pass(apart: Apart) -> None:
     repository = apart.make_lab("killed", seconds=4)
-    process = start_pass(repository, "--busy")
-    wait_for(lambda: bool(apart.running()), 180)
-    process.kill()
-    process.wait()
+    kill_pass(repository, apart.running, 180)
     wait_for(lambda: not apart.running(), 120)
     report = repository.reconcile()
     assert report.after.plan.in_sync, said(report)
@@ -155,10 +152,7 @@ def test_interrupted_pass_ends_its_jobs_and_leaves_nothing_in_the_store(apart: A
 def test_damaged_results_are_refused_and_made_again(apart: Apart) -> None:
     repository = apart.make_lab("damaged", seconds=1)
     store = apart.folder.with_name("store") / "damaged"
-    process = start_pass(repository, "--busy")
-    wait_for(lambda: bool(apart.running()), 180)
-    process.kill()
-    process.wait()
+    kill_pass(repository, apart.running, 180)
     wait_for(lambda: not apart.running(), 120)
     (result,) = list(store.glob("attempts/*/result"))[:1]
     document = json.loads(result.read_bytes())

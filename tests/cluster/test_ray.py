@@ -17,14 +17,13 @@ from tests.cluster.lab import (
     assert_an_interrupted_pass_ends_its_jobs,
     assert_detached_jobs_go_on_and_are_recorded,
     assert_every_cell_is_valid,
+    assert_jobs_of_a_killed_pass_are_found,
     assert_nothing_is_lost_or_repeated,
     is_timed_run,
     make_lab,
     runs_of,
     said,
-    start_pass,
 )
-from tests.processes import wait_for
 
 pytest.importorskip("mlperf_loadgen")
 pytestmark = [
@@ -76,16 +75,7 @@ def test_systems_are_measured_on_their_nodes_and_a_second_pass_does_nothing(tmp_
 
 def test_jobs_of_a_killed_pass_are_found_and_none_is_repeated(tmp_path: Path, ray: Path) -> None:
     repository = make_lab(tmp_path / "lab", {"odd": ODD, "any": ANY}, seconds=4)
-    before = len(ray_nodes.list_jobs(ray))
-    process = start_pass(repository, "--busy")
-    wait_for(lambda: len(running(ray)) >= 2)
-    process.kill()
-    process.wait()
-    assert running(ray), "its jobs outlive it"
-    report = repository.reconcile()
-    assert report.after.plan.in_sync, said(report)
-    assert_nothing_is_lost_or_repeated(repository)
-    assert len(ray_nodes.list_jobs(ray)) - before == len(runs_of(repository)) == 8
+    assert_jobs_of_a_killed_pass_are_found(repository, lambda: running(ray), lambda: len(ray_nodes.list_jobs(ray)))
 
 
 def test_lost_node_costs_one_attempt_and_the_pass_ends_green(tmp_path: Path, healthy: Path) -> None:

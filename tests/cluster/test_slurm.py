@@ -19,12 +19,13 @@ from tests.cluster.lab import (
     assert_an_interrupted_pass_ends_its_jobs,
     assert_detached_jobs_go_on_and_are_recorded,
     assert_every_cell_is_valid,
+    assert_jobs_of_a_killed_pass_are_found,
     assert_nothing_is_lost_or_repeated,
     is_timed_run,
+    kill_pass,
     make_lab,
     runs_of,
     said,
-    start_pass,
 )
 from tests.passes.repository import SPEC, Repository
 from tests.processes import wait_for
@@ -143,16 +144,7 @@ def test_engine_over_several_nodes_has_them_all_and_its_record_names_each(tmp_pa
 
 def test_jobs_of_a_killed_pass_are_found_and_none_is_repeated(tmp_path: Path, slurm: Slurm) -> None:
     repository = make_lab(tmp_path / "lab", {"odd": ODD, "any": ANY}, seconds=4)
-    before = len(slurm.jobs())
-    process = start_pass(repository, "--busy")
-    wait_for(lambda: len(running(slurm)) >= 2)
-    process.kill()
-    process.wait()
-    assert running(slurm), "its jobs outlive it"
-    report = repository.reconcile()
-    assert report.after.plan.in_sync, said(report)
-    assert_nothing_is_lost_or_repeated(repository)
-    assert len(slurm.jobs()) - before == len(runs_of(repository)) == 8
+    assert_jobs_of_a_killed_pass_are_found(repository, lambda: running(slurm), lambda: len(slurm.jobs()))
 
 
 def test_failed_node_costs_one_attempt_and_the_pass_ends_green(tmp_path: Path, healthy: Slurm) -> None:
@@ -198,10 +190,7 @@ def test_failed_node_costs_a_step_that_was_taken_over_one_attempt(tmp_path: Path
 
 def test_steps_that_were_taken_over_outlive_a_killed_pass(tmp_path: Path, slurm: Slurm) -> None:
     repository = make_lab(tmp_path / "lab", {"odd": ODD}, seconds=3, cells=4)
-    process = start_pass(repository, "--busy")
-    wait_for(lambda: find_taken(repository), 120)
-    process.kill()
-    process.wait()
+    kill_pass(repository, lambda: find_taken(repository), 120)
     report = repository.reconcile(busy=True)
     assert report.after.plan.in_sync, said(report)
     assert all(record.ended is Ended.DONE for record in runs_of(repository))

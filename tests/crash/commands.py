@@ -162,6 +162,8 @@ def run(root: Path, *words: str, code: int = DONE) -> None:
 
 def make_starts(folder: Path, wanted: Collection[str]) -> None:
     """One folder for each start that is wanted, with ``repository`` in it; and for what those are made from."""
+    for role in ("AUTHOR", "COMMITTER"):
+        os.environ |= {f"GIT_{role}_NAME": "Tester", f"GIT_{role}_EMAIL": "tester@example.com"}
     recorded = _recorded(folder)
     if any(name.endswith(" tiny") for name in wanted):
         _tiny(folder)

@@ -123,7 +123,7 @@ def one_try(
     disk.refuse(folder, FAULTS[fault], at)
     status = finish(folder, command.at, words)
     _, met = disk.recover()
-    wrong = judge(status, FAULTS[fault], said(folder), folder) if met else []
+    wrong = judge(status, FAULTS[fault], said(folder)) if met else []
     (folder / "said.txt").unlink(missing_ok=True)
     left = wait_for_end_of(folder)
     wrong += [f"still running {left}"] if left else []
@@ -135,7 +135,7 @@ def one_try(
     return Try(number, name, fault, at, calls, where, status, tuple(wrong))
 
 
-def judge(status: int, fault: Fault, reported: str, folder: Path) -> list[str]:
+def judge(status: int, fault: Fault, reported: str) -> list[str]:
     """What is wrong with how it ended. Nothing need be said of what could be done in spite of it."""
     wrong = [f"ended with {status}: {reported}"] if status not in (0, 1, 2) else []
     wrong += [f"says {word!r}: {reported}" for word in ("Traceback", "a bug", "please send") if word in reported]
@@ -163,8 +163,6 @@ def find_lie(command: Written, folder: Path) -> list[str]:
 
 
 def strike(count: int, seed: int, disk: Disk, folder: Path, only: tuple[str, ...] = ()) -> Iterator[Try]:
-    for role in ("AUTHOR", "COMMITTER"):
-        os.environ |= {f"GIT_{role}_NAME": "Tester", f"GIT_{role}_EMAIL": "tester@example.com"}
     starts = folder / "starts"
     names = [name for name in TRIED if not only or name in only]
     make_starts(starts, {TRIED[name].start for name in names})

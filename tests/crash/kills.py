@@ -26,6 +26,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import NoReturn
 
+import psutil
+
 from reconciler.cli.main import main as reconcile
 from reconciler.storage.leftovers import sweep
 from tests.crash.commands import COMMANDS, Written, find_uncommitted, find_wrong, make_starts, place, seen_by_git
@@ -105,34 +107,22 @@ def finish(folder: Path, at: str, words: tuple[str, ...]) -> int:
         time.sleep(0.005)
 
 
-def children_of(pid: int) -> list[int]:
-    """Every living descendant."""
-    parents: dict[int, list[int]] = {}
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            words = (entry / "stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if words[0] != "Z":
-            parents.setdefault(int(words[1]), []).append(int(entry.name))
-    found, ahead = [], [pid]
-    while ahead:
-        below = parents.get(ahead.pop(), [])
-        found += below
-        ahead += below
-    return found
+def has_ended(pid: int) -> bool:
+    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 def strike(pid: int, target: str, draw: random.Random) -> str:
     """Gives what was killed; "" where the command had ended already. Without a child, the process itself."""
-    if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+    if has_ended(pid):
         return ""
-    if target == "child" and (children := children_of(pid)):
+    if target == "child":
         try:
-            os.kill(draw.choice(children), signal.SIGKILL)
-        except ProcessLookupError:
+            found = psutil.Process(pid).children(recursive=True)
+            if living := [child for child in found if child.status() != psutil.STATUS_ZOMBIE]:
+                draw.choice(living).kill()
+                return target
+        except psutil.NoSuchProcess:
             return ""
-        return target
     if target == "group":
         try:
             os.killpg(pid, signal.SIGKILL)
@@ -172,8 +162,8 @@ def one_try(number: int, name: str, starts: Path, folder: Path, reference: Refer
     after = draw.random() * reference.seconds
     time.sleep(after)
     met = strike(pid, target, draw)
-    if command.then is not None and met in ("child", "process"):
-        os.killpg(pid, signal.SIGKILL) if not os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) else 0
+    if command.then is not None and met in ("child", "process") and not has_ended(pid):
+        os.killpg(pid, signal.SIGKILL)
     ended = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     wrong = [f"ended by itself with {ended}: {said(folder)}"] if not met and ended not in (0, 2) else []
     left = wait_for_end_of(folder)
@@ -210,12 +200,9 @@ def check(command: Written, folder: Path, status: int, met: str, kept: set[str],
 
 def kill(count: int, seed: int, folder: Path, only: tuple[str, ...] = (), done: int = 0) -> Iterator[Try]:
     """Tries number ``done`` to ``count``. What a try draws depends on the seed and its number alone."""
-    for role in ("AUTHOR", "COMMITTER"):
-        os.environ |= {f"GIT_{role}_NAME": "Tester", f"GIT_{role}_EMAIL": "tester@example.com"}
     for name, variable in (("locks", "RECONCILE_LOCKS"), ("temporary", "TMPDIR")):
-        (
-            folder / name
-        ).mkdir()  # anyone else who works on this machine neither waits nor is waited for, and leaves nothing
+        # Anyone else who works on this machine neither waits nor is waited for, and leaves nothing.
+        (folder / name).mkdir()
         os.environ[variable] = str(folder / name)
     tempfile.tempdir = None
     starts = folder / "starts"

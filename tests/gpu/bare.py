@@ -18,6 +18,8 @@ from typing import Any
 import numpy as np
 from cuda.bindings import driver as cu
 
+from tests.benchmarks.bare import start_loadgen
+
 
 def ok(result: tuple[Any, ...]) -> Any:
     assert result[0] == 0, result[0]
@@ -236,14 +238,7 @@ def plain(settings: dict[str, Any]) -> dict[str, Any]:
                 ]
             )
 
-    test = lg.TestSettings()
-    assert test.FromConfig(settings["conf"], "resnet50", settings["scenario"], 1) == 0
-    test.scenario, test.mode = getattr(lg.TestScenario, settings["scenario"]), lg.TestMode.PerformanceOnly
-    logs = lg.LogSettings()
-    logs.log_output.outdir, logs.enable_trace = settings["log_dir"], False
-    sut = lg.ConstructSUT(issue, lambda: None)
-    qsl = lg.ConstructQSL(count, count, lambda _: None, lambda _: None)
-    lg.StartTestWithLogSettings(sut, qsl, test, logs, "")
+    start_loadgen(lg.ConstructSUT(issue, lambda: None), count, settings)
     return {}
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ import torch
 
 from harness.backends.pytorch.fused import FILE, FusedModel
 from harness.benchmarks.dlrm_v2.layers import MULTI_HOT, TABLE_ROWS
+from tests.gpu.graphs import launch, repeat_graph, time_kernels
 
 FP8_LIMIT = 0x78  # bytes below it are finite numbers of e4m3
 
@@ -39,18 +39,16 @@ def rate(settings: dict[str, Any]) -> dict[str, Any]:
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, stream=stream):
         model.compute(inputs)
-    warm = launch(graph, stream, 20)
-    each = max(1, round(20 / warm))
-    seconds: list[float] = []
-    while sum(seconds) < settings["seconds"]:
-        seconds.append(launch(graph, stream, each))
-    rates = [each * rows / taken for taken in seconds]
-    found = {
-        "rate": each * rows * len(seconds) / sum(seconds),
-        "last_third": float(np.mean(rates[-(len(rates) // 3) :])),
-        "batch_ms": round(1e3 * sum(seconds) / len(seconds) / each, 4),
+    launched = repeat_graph(graph, stream, settings["seconds"])
+    found: dict[str, Any] = {
+        "rate": launched.rate * rows,
+        "last_third": launched.last_third * rows,
+        "batch_ms": round(1e3 / launched.rate, 4),
     }
-    return found | ({"profile": profile(graph, stream)} if settings.get("profile") else {})
+    if settings.get("profile"):  # kernel -> milliseconds per batch
+        spent = time_kernels(lambda: launch(graph, stream, 3))
+        found["profile"] = {name: round(1e3 * taken / 3, 4) for name, taken in list(spent.items())[:14]}
+    return found
 
 
 def enlarge_tables(model: FusedModel, rows: int) -> torch.Tensor:
@@ -67,28 +65,5 @@ def enlarge_tables(model: FusedModel, rows: int) -> torch.Tensor:
     return torch.cat(named, dim=1).int()
 
 
-def launch(graph: torch.cuda.CUDAGraph, stream: torch.cuda.Stream, count: int) -> float:
-    began = time.perf_counter()
-    with torch.cuda.stream(stream):
-        for number in range(count):
-            graph.replay()
-            if number % 8 == 7:
-                stream.synchronize()
-    stream.synchronize()
-    return time.perf_counter() - began
-
-
-def profile(graph: torch.cuda.CUDAGraph, stream: torch.cuda.Stream) -> dict[str, float]:
-    """Return kernel -> total milliseconds per batch."""
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as seen:
-        launch(graph, stream, 3)
-    spent: dict[str, float] = {}
-    for event in seen.key_averages():
-        spent[event.key[:70]] = spent.get(event.key[:70], 0) + event.self_device_time_total / 3e3
-    return {name: round(taken, 4) for name, taken in sorted(spent.items(), key=lambda item: -item[1])[:14]}
-
-
-PROGRAMS = {"rate": rate}
-
 if __name__ == "__main__":
-    print(json.dumps(PROGRAMS[sys.argv[1]](json.loads(sys.argv[2]))))
+    print(json.dumps(rate(json.loads(sys.argv[2]))))

@@ -10,6 +10,8 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +25,7 @@ GUIDANCE = 8.0
 
 
 def load(settings: dict[str, Any]) -> Any:
-    folder, device = Path(settings["model"]), torch.device(settings["device"])
-
-    def config(part: str, name: str = "config.json") -> dict[str, Any]:
-        found: dict[str, Any] = json.loads((folder / part / name).read_text())
-        return found
-
+    config, device = partial(read_config, Path(settings["model"])), torch.device(settings["device"])
     torch.set_default_dtype(DTYPES[settings["precision"]])
     with device:
         parts = {
@@ -48,6 +45,11 @@ def load(settings: dict[str, Any]) -> Any:
     return pipe
 
 
+def read_config(folder: Path, part: str, name: str = "config.json") -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / part / name).read_text())
+    return found
+
+
 class PlainLoop:
     """``decode``: the decoder's precision; like the pipeline, fp32 if fp16 is not sufficient."""
 
@@ -60,9 +62,8 @@ class PlainLoop:
             self.pipe.unet.to(memory_format=torch.channels_last)
             self.vae.to(memory_format=torch.channels_last)
         if settings["compile"] != "none":
-            mode = None if settings["compile"] == "default" else settings["compile"]
-            self.pipe.unet = torch.compile(self.pipe.unet, mode=mode)
-            self.decode = torch.compile(self.make_pixels, mode=mode)
+            self.pipe.unet = compile_network(self.pipe.unet, settings)
+            self.decode = compile_network(self.make_pixels, settings)
         folder = Path(settings["dataset"])
         self.rows = torch.from_numpy(np.load(folder / "input_ids.npy"))
         self.against = torch.from_numpy(np.load(folder / "negative.npy")).to(self.device)
@@ -97,19 +98,23 @@ class PlainLoop:
         return images
 
 
-def main() -> int:
-    settings = json.loads(sys.argv[2])
-    loop = PlainLoop(settings)
-    for number in range(2):
-        images = loop.paint(number)
+def compile_network(network: Any, settings: dict[str, Any]) -> Any:
+    return torch.compile(network, mode=None if settings["compile"] == "default" else settings["compile"])
+
+
+def time_loop(compute: Callable[[int], np.ndarray], settings: dict[str, Any], warming: int) -> None:
+    """Print samples/s. ``compute``: batch number -> its answers. ``warming``: batches that are not timed."""
+    for number in range(warming):
+        compute(number)
     began = time.monotonic()
     for number in range(settings["batches"]):
-        images = loop.paint(number)
+        answers = compute(number)
     seconds = time.monotonic() - began
-    rate = settings["batches"] * settings["batch"] / seconds
-    print(json.dumps({"rate": rate, "seconds": seconds, "shape": list(images.shape)}))
-    return 0
+    found = {"rate": settings["batches"] * settings["batch"] / seconds, "seconds": seconds}
+    memory = torch.cuda.max_memory_allocated() >> 20 if settings["device"] == "cuda" else 0
+    print(json.dumps({**found, "shape": list(answers.shape), "memory_mib": memory}))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    SETTINGS = json.loads(sys.argv[2])
+    time_loop(PlainLoop(SETTINGS).paint, SETTINGS, warming=2)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -22,24 +21,18 @@ from harness.backends.pytorch.packed import CapturedProgram, PackedProgram
 from harness.benchmarks import load_benchmark
 from harness.contract import Benchmark
 from harness.run.packing import PackedSamples
+from tests.gpu.graphs import launch, repeat_graph, time_kernels
 
 
 def rate(settings: dict[str, Any]) -> dict[str, Any]:
     program, samples, number = prepare(settings)
     graph = program.graphs[number]
-    warm = launch(program, graph, 2)
-    each = max(1, round(1 / (warm[1] / warm[0])))
-    seconds: list[float] = []
-    while sum(seconds) < settings["seconds"]:
-        seconds.append(launch(program, graph, count=each)[1])
-    rates = [each * samples / taken for taken in seconds]
-    third = rates[-(len(rates) // 3) :] or rates
-    mean = each * samples * len(seconds) / sum(seconds)
+    launched = repeat_graph(graph, program.stream, settings["seconds"])
     found = {
-        "rate": mean,
-        "last_third": float(np.mean(third)),
+        "rate": launched.rate * samples,
+        "last_third": launched.last_third * samples,
         "samples": round(samples, 2),
-        "launches": each * len(seconds),
+        "launches": launched.count,
     }
     return found | ({"profile": profile(program, graph)} if settings.get("profile") else {})
 
@@ -63,33 +56,12 @@ def prepare(settings: dict[str, Any]) -> tuple[CapturedProgram, float, int]:
     return program, tokens / float(packed.lengths.mean()), program.find(tokens, found)
 
 
-def launch(
-    program: CapturedProgram, graph: torch.cuda.CUDAGraph, seconds: float = 0, count: int = 0
-) -> tuple[int, float]:
-    """Launch a number of times or for a number of seconds. Return the number of launches and the seconds."""
-    began, done = time.perf_counter(), 0
-    with torch.cuda.stream(program.stream):
-        while done < count or time.perf_counter() - began < seconds:
-            graph.replay()
-            done += 1
-            if done % 4 == 0:
-                program.stream.synchronize()
-    program.stream.synchronize()
-    return done, time.perf_counter() - began
-
-
 def profile(program: CapturedProgram, graph: torch.cuda.CUDAGraph) -> dict[str, float]:
     """Return kernel -> its fraction of a batch's time."""
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as seen:
-        launch(program, graph, count=3)
-    spent: dict[str, float] = {}
-    for event in seen.key_averages():
-        spent[event.key[:70]] = spent.get(event.key[:70], 0) + event.self_device_time_total
+    spent = time_kernels(lambda: launch(graph, program.stream, 3))
     whole = sum(spent.values())
-    return {name: round(time / whole, 4) for name, time in sorted(spent.items(), key=lambda item: -item[1])[:12]}
+    return {name: round(time / whole, 4) for name, time in list(spent.items())[:12]}
 
-
-PROGRAMS = {"rate": rate}
 
 if __name__ == "__main__":
-    print(json.dumps(PROGRAMS[sys.argv[1]](json.loads(sys.argv[2]))))
+    print(json.dumps(rate(json.loads(sys.argv[2]))))

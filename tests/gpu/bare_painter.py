@@ -25,6 +25,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from harness.backends.diffusers import KINDS
 from harness.backends.diffusers.loading import ImageSettings, find_checkpoint, load_networks, read_config
 from harness.backends.diffusers.stable_diffusion_xl import FP8, lower_linears, round_rows
+from tests.gpu.graphs import time_kernels
 from tests.gpu.image_captions import NAMES, PIPELINE
 
 
@@ -62,22 +63,13 @@ def rate(settings: dict[str, Any]) -> dict[str, Any]:
     for number in range(settings["batches"]):
         paint(number)
     seconds = time.monotonic() - began
-    found = {"rate": settings["batches"] * batch / seconds, "first_batch_s": round(first, 1)}
+    found: dict[str, Any] = {"rate": settings["batches"] * batch / seconds, "first_batch_s": round(first, 1)}
     found["memory_gib"] = round(torch.cuda.max_memory_allocated() / 2**30, 1) if torch.cuda.is_available() else 0
-    return found | (
-        {"profile": profile(lambda: paint(0))} if settings.get("profile") and torch.cuda.is_available() else {}
-    )
-
-
-def profile(work: Any) -> dict[str, float]:
-    """Return kernel -> total seconds per batch."""
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as seen:
-        work()
-    spent: dict[str, float] = {}
-    for event in seen.key_averages():
-        spent[event.key[:90]] = spent.get(event.key[:90], 0) + event.self_device_time_total / 1e6
-    found = {name: round(taken, 4) for name, taken in sorted(spent.items(), key=lambda item: -item[1])[:30]}
-    return {"all": round(sum(spent.values()), 4), **found}
+    if settings.get("profile") and torch.cuda.is_available():  # kernel -> seconds per batch
+        spent = time_kernels(lambda: paint(0))
+        longest = {name: round(taken, 4) for name, taken in list(spent.items())[:30]}
+        found["profile"] = {"all": round(sum(spent.values()), 4), **longest}
+    return found
 
 
 def error(settings: dict[str, Any]) -> dict[str, Any]:

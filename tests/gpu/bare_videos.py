@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +17,14 @@ import numpy as np
 import torch
 import transformers
 
-DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+from tests.gpu.bare_images import DTYPES, compile_network, read_config, time_loop
+
 GUIDANCE, GUIDANCE_2, BOUNDARY = 4.0, 3.0, 0.875
 NETWORKS = ("transformer", "transformer_2")
 
 
 def load(settings: dict[str, Any]) -> Any:
-    folder, device = Path(settings["model"]), torch.device(settings["device"])
-
-    def config(part: str, name: str = "config.json") -> dict[str, Any]:
-        found: dict[str, Any] = json.loads((folder / part / name).read_text())
-        return found
-
+    config, device = partial(read_config, Path(settings["model"])), torch.device(settings["device"])
     with device:
         decoder = diffusers.AutoencoderKLWan.from_config(config("vae")).eval()
         torch.set_default_dtype(DTYPES[settings["precision"]])
@@ -52,9 +48,8 @@ class PlainLoop:
     def __init__(self, settings: dict[str, Any]) -> None:
         self.settings, self.pipe, self.device = settings, load(settings), torch.device(settings["device"])
         if settings["compile"] != "none":
-            mode = None if settings["compile"] == "default" else settings["compile"]
             for name in NETWORKS:
-                setattr(self.pipe, name, torch.compile(getattr(self.pipe, name), mode=mode))
+                setattr(self.pipe, name, compile_network(getattr(self.pipe, name), settings))
         folder = Path(settings["dataset"])
         self.rows = [torch.from_numpy(np.load(folder / f"{name}.npy")) for name in ("input_ids", "attention_mask")]
         against = np.load(folder / "negative.npz")
@@ -88,19 +83,6 @@ class PlainLoop:
         return pixels
 
 
-def main() -> int:
-    settings = json.loads(sys.argv[2])
-    loop = PlainLoop(settings)
-    videos = loop.film(0)
-    began = time.monotonic()
-    for number in range(settings["batches"]):
-        videos = loop.film(number)
-    seconds = time.monotonic() - began
-    memory = torch.cuda.max_memory_allocated() >> 20 if settings["device"] == "cuda" else 0
-    rate = settings["batches"] * settings["batch"] / seconds
-    print(json.dumps({"rate": rate, "seconds": seconds, "shape": list(videos.shape), "memory_mib": memory}))
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    SETTINGS = json.loads(sys.argv[2])
+    time_loop(PlainLoop(SETTINGS).film, SETTINGS, warming=1)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.gpu.resnet import Net
+from tests.gpu.resnet import Net, save_graph
 
 SYNTHETIC = True
 RESPONSE_DTYPE = "float32"
@@ -54,22 +54,19 @@ def build_model(
 
 
 def export(path: Path, layers: int, hidden: int) -> None:
-    from onnx import TensorProto, helper, save
+    from onnx import TensorProto
 
     net = Encoder(hidden)
     top = net.embedded()
     net.mask()
     for _ in range(layers):
         top = net.layer(top)
-    logits = net.dense(top, hidden, 2)
-    net.nodes.append(helper.make_node("Identity", [logits], ["logits"], name="logits"))
-    inputs = [
-        helper.make_tensor_value_info(name, TensorProto.INT32, ["batch", "length"])
-        for name in ("input_ids", "attention_mask")
-    ]
-    answer = helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["batch", "length", 2])
-    graph = helper.make_graph(net.nodes, "bert", inputs, [answer], net.weights)
-    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), str(path))
+    net.append("Identity", [net.dense(top, hidden, 2)], "logits", "logits")
+    inputs = {name: ["length"] for name in ("input_ids", "attention_mask")}
+    graph = net.make_graph("bert", inputs, {"logits": ["length", 2]})
+    for item in graph.input:
+        item.type.tensor_type.elem_type = TensorProto.INT32
+    save_graph(graph, path)
 
 
 class Encoder(Net):
@@ -77,13 +74,6 @@ class Encoder(Net):
         super().__init__()
         self.hidden = hidden
         self.masked = ""
-
-    def constant(self, values: Any) -> str:
-        from onnx import numpy_helper
-
-        name = f"constant{len(self.weights)}"
-        self.weights.append(numpy_helper.from_array(np.asarray(values), name))
-        return name
 
     def embedded(self) -> str:
         words = self.node("Gather", [self.weight((WORDS, self.hidden), 1), "input_ids"])

@@ -13,12 +13,9 @@ generated with the lengths of the published set (tests.gpu.bert_texts).
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import shutil
 import statistics
-import sys
 from collections.abc import Callable
 from functools import cached_property, partial
 from pathlib import Path
@@ -31,16 +28,14 @@ from harness.benchmarks.bert.network import NetworkSize, draw_weights, write_net
 from harness.benchmarks.bert.rehearsal import MODEL
 from harness.benchmarks.bert.squad import COUNT, INPUTS
 from harness.benchmarks.network_builder import NetworkSession
-from harness.contract import TELEMETRY, Benchmark, ScoreRequest
-from tests.benchmarks.children import bare, build, child, read_detail, write_conf
+from harness.contract import Benchmark, ScoreRequest
+from tests.benchmarks.children import bare, build, child, run
 from tests.gpu.bert_texts import FIRST, WORDS, write_texts
 from tests.gpu.cases import WORK
-from tests.gpu.parts import Figures, add_options, measure_parts
+from tests.gpu.parts import SECONDS, Figures, make_parser, measure_parts, repeat_offline, serve
 from tests.gpu.searching import find_highest
-from tests.requests import make_run_request
 
 BOUND, GOAL, PUBLISHED = 130, 6500, {"H100": (9110, 7366), "H200": (9224, 7261)}
-SECONDS = float(os.environ.get("SECONDS", "62"))
 COMPARED = 16
 
 
@@ -105,41 +100,38 @@ class PackedCase:
             build(self.folder, kind, self.benchmark, **request).rename(path)
         return path
 
-    def run(self, scenario: Any, mode: Any, conf: dict[str, int | float], **settings: Any) -> tuple[Path, Figures]:
-        """Return the folder of the logs, and the detail log with telemetry, seconds and samples."""
-        place = self.folder / f"run-{len(list(self.folder.glob('run-*')))}"
-        place.mkdir()
-        write_conf(place / "user.conf", scenario, conf)
-        request = make_run_request(
-            place,
+    def run(self, scenario: Any, conf: dict[str, int | float], mode: Any = "performance") -> Figures:
+        server = scenario == "Server"
+        settings = {"batch_size": self.size.samples[server], "tokens": self.size.tokens[server]}
+        if server:
+            settings["queue_delay_us"] = self.size.delay
+        return run(
+            self.folder,
+            scenario,
             benchmark=self.benchmark,
             backend=self.size.backend,
-            scenario=scenario,
-            mode=mode,
+            dataset=self.dataset,
+            engine=self.engine,
             model_key="bert",
+            conf=conf,
             settings=settings,
-            inputs={"dataset": str(self.dataset), "engine": str(self.engine)},
+            mode=mode,
         )
-        facts = child(request, place).facts
-        reported = {name: fact.value for name, fact in facts.items() if name.startswith(("telemetry.", "backend."))}
-        return place, read_detail(place) | reported
 
     def answer_all(self) -> Path:
         """Return the log of an accuracy run."""
-        settings = {"batch_size": self.size.samples[0], "tokens": self.size.tokens[0]}
-        place, _ = self.run("Offline", "accuracy", {"min_duration": 0, "target_qps": 1}, **settings)
-        return place / "mlperf_log_accuracy.json"
+        log = self.run("Offline", {"min_duration": 0, "target_qps": 1}, "accuracy")
+        return Path(log["folder"], "mlperf_log_accuracy.json")
 
     def score(self, log: Path) -> Figures:
         output = log.parent / "score"
         output.mkdir()
-        inputs = {"dataset": str(self.dataset)}
         request = ScoreRequest(
             benchmark=self.benchmark,
             accuracy_log=str(log),
             output=str(output),
             counter=str(output / "counter"),
-            inputs=inputs,
+            inputs={"dataset": str(self.dataset)},
         )
         return dict(child(request, output).values["metrics"])
 
@@ -189,73 +181,18 @@ def measure_bare(case: PackedCase, known: Figures) -> Figures:
 
 
 def measure_offline(case: PackedCase, known: Figures) -> Figures:
-    runs = []
     expected = known.get("bare", 0.0)
-    for _ in range(int(os.environ.get("REPEATS", "3"))):
-        count = max(case.size.questions, round(expected * SECONDS * 1.02))
-        conf = {"min_duration": round(1000 * min(SECONDS, 60)), "min_query_count": count, "target_qps": 1}
-        if not expected:
-            conf["min_duration"] = 0
-        settings = {"batch_size": case.size.samples[0], "tokens": case.size.tokens[0]}
-        place, log = case.run("Offline", "performance", conf, **settings)
-        runs.append(describe_run(place, log, count))
-    rates = [run["rate"] for run in runs]
-    known["offline"] = statistics.median(rates)
-    found: Figures = {
-        "rate": known["offline"],
-        "spread": round((max(rates) - min(rates)) / known["offline"], 4),
-        "runs": runs,
-    }
-    if expected:
-        found["over_bare"] = round(known["offline"] / expected, 4)
-    return found | {"goal": GOAL, "published": PUBLISHED}
-
-
-def describe_run(place: Path, log: Figures, count: int) -> Figures:
-    """Describe a run of Offline with ``count`` samples, and print it."""
-    rate = float(log["result_samples_per_second"])
-    readings = [json.loads(line) for line in (place / TELEMETRY).read_text(encoding="utf-8").splitlines()]
-    found = {
-        "rate": rate,
-        "verdict": log["result_validity"],
-        "samples": count,
-        "last_third_over_mean": find_last_third(readings, rate),
-        "telemetry": {name: value for name, value in log.items() if name.startswith("telemetry.")},
-        "backend": {name: value for name, value in log.items() if name.startswith("backend.")},
-    }
-    print(json.dumps(found), flush=True)
+    count = max(case.size.questions, round(expected * SECONDS * 1.02))
+    stated = {"goal": GOAL, "published": PUBLISHED}
+    offline = partial(case.run, "Offline")
+    found = repeat_offline(offline, count, lasting=bool(expected), over={"over_bare": expected}, stated=stated)
+    known["offline"] = found["rate"]
     return found
 
 
-def find_last_third(readings: list[Figures], rate: float) -> float:
-    """Return samples/s of the last third of a run, relative to those of the complete run."""
-    seen = [(line["seconds"], line["done"]) for line in readings if line.get("done")]
-    if len(seen) < 6:
-        return 0.0
-    first, last = seen[-1 - len(seen) // 3], seen[-1]
-    return round(float((last[1] - first[1]) / (last[0] - first[0]) / rate), 4)
-
-
-def serve(case: PackedCase, rate: float, seconds: float) -> Figures:
-    conf = {"min_duration": round(1000 * seconds), "min_query_count": 1000, "target_qps": round(rate, 1)}
-    conf |= {"target_latency": BOUND, "coalesce_queries": 1}
-    settings = {"batch_size": case.size.samples[1], "tokens": case.size.tokens[1], "queue_delay_us": case.size.delay}
-    _, log = case.run("Server", "performance", conf, **settings)
-    return {
-        "target_qps": round(rate, 1),
-        "verdict": log["result_validity"],
-        "completed": log["result_completed_samples_per_sec"],
-        "p50_ms": log["result_50.00_percentile_latency_ns"] / 1e6,
-        "p99_ms": log["result_99.00_percentile_latency_ns"] / 1e6,
-        "seconds": seconds,
-        "joules": log.get("telemetry.gpu.joules_per_sample_unofficial"),
-    }
-
-
 def measure_server(case: PackedCase, known: Figures) -> Figures:
-    return find_highest(
-        partial(serve, case), known["offline"], seconds=10, confirming=float(os.environ.get("CONFIRM", "60"))
-    )
+    way = partial(serve, partial(case.run, "Server"), BOUND)
+    return find_highest(way, known["offline"], seconds=10, confirming=float(os.environ.get("CONFIRM", "60")))
 
 
 class TrainedCase(PackedCase):
@@ -302,17 +239,14 @@ PARTS: dict[str, Callable[[PackedCase, Figures], Figures]] = {
 }
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main() -> None:
+    parser = make_parser(__doc__, PARTS, PARTS)
     parser.add_argument("--size", choices=SIZES, default="true")
     parser.add_argument("--precision", default="fp8")
-    add_options(parser, PARTS, PARTS)
     options = parser.parse_args()
-    case, known = PackedCase(options.size, options.precision), Figures()
-    parts = {name: partial(part, case, known) for name, part in PARTS.items()}
-    measure_parts("tests.gpu.bert_packed", f"bert-packed-{options.size}-{options.precision}", parts, options)
-    return 0
+    title, case = f"bert-packed-{options.size}-{options.precision}", PackedCase(options.size, options.precision)
+    measure_parts("tests.gpu.bert_packed", title, PARTS, options, case, Figures())
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

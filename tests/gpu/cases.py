@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.contract import Benchmark
-from tests.benchmarks.children import bare, build, child, read_detail, write_conf
-from tests.requests import make_run_request
+from tests.benchmarks.children import bare, build, read_detail, run, write_conf
 
 HERE = Path(__file__).parent
 WORK = Path(os.environ.get("GPU_WORK", tempfile.gettempdir())) / "gpu-work"
@@ -27,8 +26,8 @@ LEVEL = int(os.environ.get("GPU_LEVEL", "3"))
 
 @dataclass(frozen=True)
 class Shape:
-    """``samples``: input -> shape of a sample and dtype, as the engine takes it. ``bound``: Server's latency limit in
-    ms.
+    """``samples``: input -> shape of a sample and dtype, as the engine takes it. ``engine``: its settings other than
+    the batch. ``bound``: Server's latency limit in ms.
 
     ``server``: backend -> batch sizes, streams, lanes and queue delays (microseconds) to try. Waiting is shortest if a
     batch is assembled exactly while the previous one is computed; the delays are chosen for this. ``calls``: rows of
@@ -41,20 +40,22 @@ class Shape:
     engine: dict[str, Any]
     samples: dict[str, tuple[list[int], str]]
     batch: int
-    bound: int
-    server: dict[str, tuple[tuple[int, int, int, int], ...]]
-    files: dict[str, str] = field(default_factory=lambda: {"image": "samples.npy"})
+    bound: int = 100
+    server: dict[str, tuple[tuple[int, int, int, int], ...]] = field(default_factory=dict)
     calls: float = 1.0
     volumes: int = 0
 
 
-_IMAGE = [3, 224, 224]
+_IMAGE, _WINDOW, _LARGE = [3, 224, 224], [1, 128, 128, 128], [3, 800, 800]
+_HALF = {"precision": "fp16", "half_inputs": True}
+_INT8 = {"precision": "int8", "input_scale": "0.03125"}
+_CALLS = 2761 / 43  # windows of all volumes of tests.gpu.unet3d_volumes
 SHAPES = {
     "resnet-fp16": Shape(
         "resnet.py",
         {"dtype": "float16"},
         {},
-        {"precision": "fp16", "half_inputs": True, "batch_size": 256},
+        _HALF,
         {"image": (_IMAGE, "float16")},
         256,
         15,
@@ -67,8 +68,8 @@ SHAPES = {
     "resnet-int8": Shape(
         "resnet.py",
         {"dtype": "int8"},
-        {"precision": "int8", "input_scale": "0.03125", "compare_count": 8},
-        {"precision": "int8", "batch_size": 256},
+        {**_INT8, "compare_count": 8},
+        {"precision": "int8"},
         {"image": (_IMAGE, "int8")},
         256,
         15,
@@ -78,7 +79,7 @@ SHAPES = {
         "bert.py",
         {"count": 512},
         {},
-        {"precision": "fp16", "batch_size": 66, "sequence_lengths": "384"},
+        {"precision": "fp16", "sequence_lengths": "384"},
         {"input_ids": ([384], "int32"), "attention_mask": ([384], "int32")},
         66,  # 22 * 384 tokens are 33 tiles of 256: batches of 22, 44 and 66 fill the 132 multiprocessors of a Hopper
         130,
@@ -86,109 +87,79 @@ SHAPES = {
             "tensorrt": ((44, 1, 2, 22000), (66, 1, 2, 34000), (44, 1, 2, 0)),
             "pytorch-cuda": ((44, 1, 2, 16000), (66, 1, 2, 26000), (32, 1, 2, 0)),
         },
-        {"input_ids": "input_ids.npy", "attention_mask": "attention_mask.npy"},
     ),
-    "unet3d-fp16": Shape(
-        "unet3d.py",
-        {"dtype": "float16"},
-        {},
-        {"precision": "fp16", "half_inputs": True, "batch_size": 8},
-        {"input": ([1, 128, 128, 128], "float16")},
-        8,
-        1000,  # the benchmark has no Server scenario
-        {},
-        {"input": "samples.npy"},
-    ),
+    "unet3d-fp16": Shape("unet3d.py", {"dtype": "float16"}, {}, _HALF, {"input": (_WINDOW, "float16")}, 8),
     "unet3d-volumes": Shape(
         "unet3d_volumes.py",
         {"dtype": "float16"},
         {},
-        {"precision": "fp16", "half_inputs": True, "batch_size": 8},
-        {"input": ([1, 128, 128, 128], "float16")},
+        _HALF,
+        {"input": (_WINDOW, "float16")},
         8,
-        1000,
-        {},
-        {"input": "samples.npy"},
-        calls=2761 / 43,  # windows of all volumes (tests.gpu.unet3d_volumes)
+        calls=_CALLS,
         volumes=43,
     ),
     "unet3d-int8": Shape(
         "unet3d_volumes.py",
         {"dtype": "int8"},
-        {"precision": "int8", "input_scale": "0.03125", "compare_count": 1},
-        {"precision": "int8", "batch_size": 8},
-        {"input": ([1, 128, 128, 128], "int8")},
+        {**_INT8, "compare_count": 1},
+        {"precision": "int8"},
+        {"input": (_WINDOW, "int8")},
         8,
-        1000,
-        {},
-        {"input": "samples.npy"},
-        calls=2761 / 43,
+        calls=_CALLS,
         volumes=43,
     ),
     "retinanet-fp16": Shape(
         "retinanet.py",
         {"dtype": "float16"},
         {},
-        {"precision": "fp16", "half_inputs": True, "batch_size": 32},
-        {"images": ([3, 800, 800], "float16")},
+        _HALF,
+        {"images": (_LARGE, "float16")},
         32,
         100,
         {"tensorrt": ((16, 1, 2, 0), (24, 1, 2, 8000), (8, 2, 2, 0))},
-        {"images": "samples.npy"},
     ),
     "retinanet-int8": Shape(
         "retinanet.py",
         {"dtype": "int8"},
-        {"precision": "int8", "input_scale": "0.03125", "compare_count": 2},
-        {"precision": "int8", "batch_size": 32},
-        {"images": ([3, 800, 800], "int8")},
+        {**_INT8, "compare_count": 2},
+        {"precision": "int8"},
+        {"images": (_LARGE, "int8")},
         32,
         100,
         {"tensorrt": ((16, 1, 2, 0), (24, 1, 2, 4000), (32, 1, 2, 8000))},
-        {"images": "samples.npy"},
     ),
     "small-fp16": Shape(
         "resnet.py",
         {"dtype": "float16", "side": 64},
         {"blocks": "1,1,1,1", "side": 64},
-        {"precision": "fp16", "half_inputs": True, "batch_size": 64},
+        _HALF,
         {"image": ([3, 64, 64], "float16")},
         64,
-        15,
-        {},
     ),
     "small-unet3d": Shape(
         "unet3d.py",
         {"dtype": "float16", "side": 32},
         {"widths": "16,32,64", "side": 32},
-        {"precision": "fp16", "half_inputs": True, "batch_size": 16},
+        _HALF,
         {"input": ([1, 32, 32, 32], "float16")},
         16,
-        1000,
-        {},
-        {"input": "samples.npy"},
     ),
     "small-unet3d-int8": Shape(
         "unet3d.py",
         {"dtype": "int8", "side": 32},
-        {"widths": "16,32,64", "side": 32, "precision": "int8", "input_scale": "0.03125"},
-        {"precision": "int8", "batch_size": 16},
+        {"widths": "16,32,64", "side": 32, **_INT8},
+        {"precision": "int8"},
         {"input": ([1, 32, 32, 32], "int8")},
         16,
-        1000,
-        {},
-        {"input": "samples.npy"},
     ),
     "small-volumes": Shape(
         "unet3d_volumes.py",
         {"volumes": 2},
         {"widths": "2,4"},
-        {"precision": "fp32", "batch_size": 4},
-        {"input": ([1, 128, 128, 128], "float32")},
+        {"precision": "fp32"},
+        {"input": (_WINDOW, "float32")},
         4,
-        1000,
-        {},
-        {"input": "samples.npy"},
         calls=5.0,
         volumes=2,
     ),
@@ -196,33 +167,25 @@ SHAPES = {
         "retinanet.py",
         {"dtype": "float16", "side": 128},
         {"side": 128, "blocks": "1,1,1,1"},
-        {"precision": "fp16", "half_inputs": True, "batch_size": 16},
+        _HALF,
         {"images": ([3, 128, 128], "float16")},
         16,
-        100,
-        {},
-        {"images": "samples.npy"},
     ),
     "small-int8": Shape(
         "resnet.py",
         {"dtype": "int8", "side": 64},
-        {"blocks": "1,1,1,1", "side": 64, "precision": "int8", "input_scale": "0.03125"},
-        {"precision": "int8", "batch_size": 64},
+        {"blocks": "1,1,1,1", "side": 64, **_INT8},
+        {"precision": "int8"},
         {"image": ([3, 64, 64], "int8")},
         64,
-        15,
-        {},
     ),
     "small-bert": Shape(
         "bert.py",
         {"count": 64, "length": 96},
         {"layers": 2, "hidden": 256},
-        {"precision": "fp16", "batch_size": 16, "sequence_lengths": "64,128"},
+        {"precision": "fp16", "sequence_lengths": "64,128"},
         {"input_ids": ([96], "int32"), "attention_mask": ([96], "int32")},
         16,
-        130,
-        {},
-        {"input_ids": "input_ids.npy", "attention_mask": "attention_mask.npy"},
     ),
 }
 
@@ -235,7 +198,7 @@ class Case:
         self._engine_name = f"engine-{backend}"
         if batch:
             self._engine_name += f"-{batch}"
-            self.shape = replace(self.shape, batch=batch, engine={**self.shape.engine, "batch_size": batch})
+            self.shape = replace(self.shape, batch=batch)
         path = HERE / self.shape.file
         self.benchmark = Benchmark(name=path.stem, path=str(path))
         WORK.mkdir(parents=True, exist_ok=True)
@@ -254,10 +217,11 @@ class Case:
 
     @cached_property
     def engine(self) -> Path:
-        level = {} if self.backend != "tensorrt" else {"optimization_level": LEVEL}
-        settings = {**self.shape.engine, **level}
-        if self.backend != "tensorrt":
-            settings = {name: settings[name] for name in ("precision", "half_inputs", "batch_size") if name in settings}
+        settings = {**self.shape.engine, "batch_size": self.shape.batch}
+        if self.backend == "tensorrt":
+            settings["optimization_level"] = LEVEL
+        else:
+            settings.pop("sequence_lengths", None)
         if self.backend in PROGRAMS:
             settings |= json.loads(os.environ.get("PROGRAM_OPTIONS", "{}"))
         return self._made(
@@ -279,10 +243,12 @@ class Case:
         return folder
 
     def bare(self, program: str, **settings: Any) -> dict[str, Any]:
+        names = self.shape.samples
+        files = {name: name if len(names) > 1 else "samples" for name in names}
         given = {
             "engine": str(self.engine),
             "backend": self.backend,
-            "samples": {name: str(self.dataset / file) for name, file in self.shape.files.items()},
+            "samples": {name: str(self.dataset / f"{file}.npy") for name, file in files.items()},
             "batch": self.shape.batch,
             "seconds": 4,
             "run_options": RUN_OPTIONS,
@@ -291,30 +257,21 @@ class Case:
         return bare(program, given, WORK, "tests.gpu.bare")
 
     def run(self, scenario: Any, conf: dict[str, Any], **settings: Any) -> dict[str, Any]:
-        """Return LoadGen's detail log and the run's telemetry by the names of its facts."""
-        place = Path(tempfile.mkdtemp(dir=WORK))
-        write_conf(place / "user.conf", scenario, conf)
-        request = make_run_request(
-            place,
+        return run(
+            WORK,
+            scenario,
             benchmark=self.benchmark,
             backend=self.backend,
-            scenario=scenario,
+            dataset=self.dataset,
+            engine=self.engine,
+            conf=conf,
             settings={"batch_size": self.shape.batch, **RUN_OPTIONS, **settings},
-            inputs={"dataset": str(self.dataset), "engine": str(self.engine)},
         )
-        facts = child(request, place).facts
-        return read_detail(place) | {name: fact.value for name, fact in facts.items() if name.startswith("telemetry.")}
 
     def plain(self, scenario: str, count: int) -> dict[str, Any]:
         place = Path(tempfile.mkdtemp(dir=WORK))
         conf = {"min_duration": 0, "min_query_count": count, "target_qps": 1, "target_latency": 1}
-        write_conf(place / "user.conf", scenario, conf if scenario != "Offline" else {**conf, "target_latency": 1})
+        write_conf(place / "user.conf", scenario, conf)
         batch = self.shape.batch if scenario == "Offline" else 1
-        self.bare(
-            "plain",
-            batch=batch,
-            conf=str(place / "user.conf"),
-            log_dir=str(place),
-            scenario=scenario,
-        )
+        self.bare("plain", batch=batch, conf=str(place / "user.conf"), log_dir=str(place), scenario=scenario)
         return read_detail(place)

@@ -14,11 +14,8 @@ the reference's, with tables cut to ``rows``. Batches consist of pairs, for the 
 
 from __future__ import annotations
 
-import argparse
 import os
 import shutil
-import statistics
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -32,15 +29,12 @@ from harness.benchmarks.dlrm_v2.criteo import DENSE_FILE, LABELS_FILE, SIZES, SP
 from harness.benchmarks.dlrm_v2.layers import DENSE, MULTI_HOT, TABLE_ROWS, Shape
 from harness.benchmarks.sources import REHEARSAL
 from harness.contract import Benchmark
-from tests.benchmarks.children import bare, build, child, read_detail, write_conf
-from tests.gpu.bert_packed import describe_run
+from tests.benchmarks.children import bare, build, run
 from tests.gpu.cases import WORK
-from tests.gpu.parts import Figures, add_options, measure_parts
+from tests.gpu.parts import SECONDS, Figures, make_parser, measure_parts, repeat_offline, serve
 from tests.gpu.searching import find_highest
-from tests.requests import make_run_request
 
 BOUND, GOAL, PUBLISHED = 60, 55_000, {"H100": (75_264, 69_513), "H200": (80_983, 73_895)}
-SECONDS = float(os.environ.get("SECONDS", "62"))
 CALIBRATED = 16_384  # pairs: enough for random weights
 COMPARED = 4096  # pairs
 
@@ -133,38 +127,20 @@ class DlrmCase:
         module = "tests.gpu.bare_fused" if self.size.precision == "fp8" else "tests.gpu.bare"
         return bare("rate", {**reported, "seconds": seconds, **more}, WORK, module)
 
-    def run(self, scenario: Any, mode: Any, conf: dict[str, int | float], **settings: Any) -> tuple[Path, Figures]:
-        """Return the folder of the logs, and the detail log with values of telemetry and backend."""
-        place = self.folder / f"run-{len(list(self.folder.glob('run-*')))}"
-        place.mkdir()
-        write_conf(place / "user.conf", scenario, conf)
-        request = make_run_request(
-            place,
+    def run(self, scenario: Any, conf: dict[str, int | float], mode: Any = "performance") -> Figures:
+        batch = int(os.environ.get("SERVED", self.size.batch)) if scenario == "Server" else self.size.batch
+        return run(
+            self.folder,
+            scenario,
             benchmark=self.benchmark,
             backend=self.size.backend,
-            scenario=scenario,
-            mode=mode,
+            dataset=self.dataset,
+            engine=self.engine,
             model_key="dlrm-v2",
-            settings={"batch_size": self.size.batch, **settings},
-            inputs={"dataset": str(self.dataset), "engine": str(self.engine)},
+            conf=conf,
+            settings={"batch_size": batch, "streams": self.streams},
+            mode=mode,
         )
-        facts = child(request, place).facts
-        reported = {name: fact.value for name, fact in facts.items() if name.startswith(("telemetry.", "backend."))}
-        return place, read_detail(place) | reported
-
-    def serve(self, rate: float, seconds: float) -> Figures:
-        conf = {"min_duration": round(1000 * seconds), "min_query_count": 1000, "target_qps": rate}
-        conf |= {"target_latency": BOUND, "coalesce_queries": 1}
-        batch = int(os.environ.get("SERVED", self.size.batch))
-        _, log = self.run("Server", "performance", conf, batch_size=batch, streams=self.streams)
-        return {
-            "target_qps": round(rate, 1),
-            "verdict": log["result_validity"],
-            "completed": log["result_completed_samples_per_sec"],
-            "p99_ms": log["result_99.00_percentile_latency_ns"] / 1e6,
-            "seconds": seconds,
-            "joules": log.get("telemetry.gpu.joules_per_sample_unofficial"),
-        }
 
     @property
     def streams(self) -> int:
@@ -180,8 +156,8 @@ def compare_outputs(case: DlrmCase, _known: Figures) -> Figures:
     from harness.benchmarks.dlrm_v2.layers import OUTPUT
     from harness.benchmarks.dlrm_v2.program import DlrmDcn
 
-    place, _ = case.run("Offline", "accuracy", {"min_duration": 0, "target_qps": 1}, streams=case.streams)
-    log = read_accuracy_log(place / "mlperf_log_accuracy.json")
+    folder = case.run("Offline", {"min_duration": 0, "target_qps": 1}, "accuracy")["folder"]
+    log = read_accuracy_log(Path(folder, "mlperf_log_accuracy.json"))
     bounds = np.load(case.dataset / "bounds.npy").tolist()
     weights = {
         name: torch.from_numpy(array) for name, array in draw_weights(np.random.default_rng(1), case.shape).items()
@@ -230,23 +206,18 @@ def measure_bare(case: DlrmCase, known: Figures) -> Figures:
 def measure_offline(case: DlrmCase, known: Figures) -> Figures:
     bare = known.get("bare", 0.0) / case.pairs
     expected = bare or float(os.environ.get("EXPECTED", "0"))
-    runs: list[Figures] = []
-    for _ in range(int(os.environ.get("REPEATS", "3"))):
-        count = max(case.size.samples, round(expected * SECONDS * 1.03))
-        conf = {"min_duration": round(1000 * min(SECONDS, 60)) if expected else 0, "min_query_count": count}
-        place, log = case.run("Offline", "performance", {**conf, "target_qps": 1}, streams=case.streams)
-        runs.append(describe_run(place, log, count))
-    rates = [one["rate"] for one in runs]
-    known["offline"] = statistics.median(rates)
-    found: Figures = {"rate": known["offline"], "spread": round((max(rates) - min(rates)) / known["offline"], 4)}
-    if bare:
-        found["over_bare"] = round(known["offline"] / bare, 4)
-    return found | {"goal": GOAL, "published": PUBLISHED, "pairs_of_a_sample": case.pairs, "runs": runs}
+    count = max(case.size.samples, round(expected * SECONDS * 1.03))
+    stated = {"goal": GOAL, "published": PUBLISHED, "pairs_of_a_sample": case.pairs}
+    offline = partial(case.run, "Offline")
+    found = repeat_offline(offline, count, lasting=bool(expected), over={"over_bare": bare}, stated=stated)
+    known["offline"] = found["rate"]
+    return found
 
 
 def measure_server(case: DlrmCase, known: Figures) -> Figures:
+    way = partial(serve, partial(case.run, "Server"), BOUND)
     offline = known.get("offline") or float(os.environ["EXPECTED"])
-    return find_highest(case.serve, offline, seconds=10, confirming=float(os.environ.get("CONFIRM", "60")))
+    return find_highest(way, offline, seconds=10, confirming=float(os.environ.get("CONFIRM", "60")))
 
 
 def measure_accuracy(case: DlrmCase, _known: Figures) -> Figures:
@@ -265,16 +236,12 @@ PARTS: dict[str, Callable[[DlrmCase, Figures], Figures]] = {
 }
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main() -> None:
+    parser = make_parser(__doc__, PARTS, ("bare", "offline", "server"))
     parser.add_argument("--size", choices=SIZES_BY_NAME, default="true")
-    add_options(parser, PARTS, ("bare", "offline", "server"))
     options = parser.parse_args()
-    case, known = DlrmCase(options.size), Figures()
-    parts = {name: partial(part, case, known) for name, part in PARTS.items()}
-    measure_parts("tests.gpu.dlrm", f"dlrm-v2-{options.size}", parts, options)
-    return 0
+    measure_parts("tests.gpu.dlrm", f"dlrm-v2-{options.size}", PARTS, options, DlrmCase(options.size), Figures())
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -19,21 +19,17 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import statistics
-import sys
 from collections.abc import Callable, Mapping
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 from harness.benchmarks.stable_diffusion_xl.rehearsal import ENCODERS, SHAPES, describe_encoder
-from harness.contract import TELEMETRY, Benchmark
+from harness.contract import Benchmark
 from tests.benchmarks.children import bare, build, run
-from tests.gpu import image_captions
-from tests.gpu.bert_packed import find_last_third
+from tests.gpu import image_captions, parts
 from tests.gpu.cases import WORK
-from tests.gpu.parts import Figures, add_options, measure_parts
+from tests.gpu.parts import Figures, make_parser, measure_parts, repeat_offline
 from tests.gpu.searching import find_highest
 
 BOUND = 20.0  # seconds, of Server
@@ -90,16 +86,21 @@ class ImageCase:
             (folder / name).write_text(json.dumps(config), encoding="ascii")
         return folder
 
-    def bare(self) -> float:
-        """Return samples/s of the plain loop after its warm-up."""
+    def bare(self, program: str, module: str, **more: Any) -> Figures:
+        """Run a program with the pipeline's settings."""
         reported = {
             **{name: self.settings[name] for name in ("precision", "device", "compile", "channels_last", "steps")},
             "model": str(self.model),
             "dataset": str(self.dataset),
             "batch": self.options.batch,
             "batches": self.options.batches,
+            **more,
         }
-        return float(bare("rate", reported, self.folder, self.plain)["rate"])
+        return bare(program, reported, self.folder, module)
+
+    def run_plain_loop(self) -> float:
+        """Return samples/s after a warm-up."""
+        return float(self.bare("rate", self.plain)["rate"])
 
     def measure(self, scenario: Any, conf: dict[str, int | float], **options: Any) -> Figures:
         return run(
@@ -131,11 +132,11 @@ class ImageCase:
 
 
 def measure_offline(case: ImageCase, known: Figures) -> Figures:
-    before = case.bare()
+    before = case.run_plain_loop()
     print(json.dumps({"bare": before}), flush=True)
     found = case.offline()
     print(json.dumps({"harness": found}), flush=True)
-    after = case.bare()
+    after = case.run_plain_loop()
     known["offline"] = found
     return {"bare": [before, after], "harness": found, "over_bare": round(found / max(before, after), 4)}
 
@@ -155,18 +156,7 @@ def measure_server(case: ImageCase, known: Figures) -> Figures:
 
 
 def ask_painter(program: str, case: ImageCase, **more: Any) -> Figures:
-    names = ("precision", "device", "compile", "channels_last", "steps")
-    reported = {**{name: case.settings[name] for name in names}, "model": str(case.model), "dataset": str(case.dataset)}
-    reported |= {"batch": case.options.batch, "batches": case.options.batches, **more}
-    return bare(program, reported, case.folder, "tests.gpu.bare_painter")
-
-
-def measure_error(case: ImageCase, _known: Figures) -> Figures:
-    return ask_painter("error", case)
-
-
-def measure_kernels(case: ImageCase, _known: Figures) -> Figures:
-    return ask_painter("kernels", case)
+    return case.bare(program, "tests.gpu.bare_painter", **more)
 
 
 def measure_painter(case: ImageCase, known: Figures) -> Figures:
@@ -176,30 +166,17 @@ def measure_painter(case: ImageCase, known: Figures) -> Figures:
 
 
 def measure_sustained(case: ImageCase, known: Figures) -> Figures:
-    seconds, batch = float(os.environ.get("SECONDS", "62")), case.options.batch
-    runs: list[Figures] = []
-    expected = known.get("painter") or case.options.offline
-    for _ in range(int(os.environ.get("REPEATS", "3"))):
-        count = batch * max(1, round(expected * seconds * 1.05 / batch))
-        conf = {"min_duration": round(1000 * min(seconds, 60)) if expected else 0, "min_query_count": count}
-        log = case.measure("Offline", {**conf, "target_qps": 0.001})
-        rate = float(log["result_samples_per_second"])
-        lines = Path(log["folder"], TELEMETRY).read_text(encoding="utf-8").splitlines()
-        third = find_last_third([json.loads(line) for line in lines], rate)
-        runs.append({"rate": rate, "verdict": log["result_validity"], "samples": count, "last_third_over_mean": third})
-        runs[-1] |= {name: value for name, value in log.items() if name.startswith("telemetry.gpu")}
-        print(json.dumps(runs[-1]), flush=True)
-    rates = [one["rate"] for one in runs]
-    known["offline"] = statistics.median(rates)
-    found: Figures = {"rate": known["offline"], "spread": round((max(rates) - min(rates)) / known["offline"], 4)}
-    if known.get("painter"):
-        found["over_painter"] = round(known["offline"] / known["painter"], 4)
-    return found | {**case.wanted, "runs": runs}
+    expected, batch = known.get("painter") or case.options.offline, case.options.batch
+    count = batch * max(1, round(expected * parts.SECONDS * 1.05 / batch))
+    over, offline = {"over_painter": known.get("painter", 0.0)}, partial(case.measure, "Offline")
+    found = repeat_offline(offline, count, lasting=bool(expected), over=over, stated=case.wanted, target=0.001)
+    known["offline"] = found["rate"]
+    return found
 
 
 PARTS: dict[str, Callable[[ImageCase, Figures], Figures]] = {
-    "error": measure_error,
-    "kernels": measure_kernels,
+    "error": lambda case, _: ask_painter("error", case),
+    "kernels": lambda case, _: ask_painter("kernels", case),
     "painter": measure_painter,
     "sustained": measure_sustained,
     "offline": measure_offline,
@@ -207,8 +184,8 @@ PARTS: dict[str, Callable[[ImageCase, Figures], Figures]] = {
 }
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main() -> None:
+    parser = make_parser(__doc__, PARTS, ("offline",))
     parser.add_argument("--size", choices=SHAPES, default="full")
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--batches", type=int, default=8, help="that are timed")
@@ -221,13 +198,9 @@ def main() -> int:
     parser.add_argument("--offline", type=float, default=0.0, help="Offline samples/s, where they are known")
     parser.add_argument("--first", type=float, default=FIRST_SHARE, help="share of Offline that Server tries first")
     parser.add_argument("--confirming", type=float, default=CONFIRMING, help="seconds of the run that confirms a rate")
-    add_options(parser, PARTS, ("offline",))
     options = parser.parse_args()
-    case, known = ImageCase(options), Figures()
-    parts = {name: partial(part, case, known) for name, part in PARTS.items()}
-    measure_parts("tests.gpu.images", f"images-{options.size}", parts, options)
-    return 0
+    measure_parts("tests.gpu.images", f"images-{options.size}", PARTS, options, ImageCase(options), Figures())
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

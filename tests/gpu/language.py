@@ -18,7 +18,6 @@ vLLM's caches of compiled graphs are stored in $VLLM_CACHE_ROOT.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import subprocess
@@ -38,7 +37,7 @@ from harness.contract import Benchmark
 from tests.benchmarks.children import ROOT, bare, build, run
 from tests.gpu import language_prompts
 from tests.gpu.cases import WORK
-from tests.gpu.parts import Figures, add_options, measure_parts
+from tests.gpu.parts import Figures, make_parser, measure_parts
 from tests.gpu.searching import find_highest
 from tests.processes import find_free_ports
 
@@ -107,21 +106,14 @@ _SEVENTY = {
     "torch_dtype": "bfloat16",
 }
 _MIXTRAL = {
-    **_LLAMA,
+    **_EIGHT,
     "architectures": ["MixtralForCausalLM"],
     "model_type": "mixtral",
-    "hidden_size": 4096,
-    "intermediate_size": 14336,
-    "num_hidden_layers": 32,
-    "num_attention_heads": 32,
-    "num_key_value_heads": 8,
-    "head_dim": 128,
     "num_local_experts": 8,
     "num_experts_per_tok": 2,
     "vocab_size": 32000,
     "max_position_embeddings": 32768,
     "rope_theta": 1000000.0,
-    "torch_dtype": "bfloat16",
 }
 _GPT_OSS: Figures = {
     "architectures": ["GptOssForCausalLM"],
@@ -484,8 +476,8 @@ PARTS: dict[str, Callable[[LanguageCase, Figures], Figures]] = {
 }
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main() -> None:
+    parser = make_parser(__doc__, PARTS, ("offline", "http", "server"))
     parser.add_argument("--shape", choices=SHAPES, default="llama3.1-8b-bf16")
     parser.add_argument(
         "--engine", type=json.loads, default={}, help='options in place of the shape\'s, {"sequences": 640}'
@@ -498,15 +490,12 @@ def main() -> int:
     parser.add_argument("--step", type=float, default=SHARE_STEP, help="to the next share, and as near as is searched")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="of each run of Server")
     parser.add_argument("--confirming", type=float, default=CONFIRMING, help="seconds of the run that confirms")
-    add_options(parser, PARTS, ("offline", "http", "server"))
     options = parser.parse_args()
     case = LanguageCase(options.shape, options.engine, options.server)
     reported = ("bare", "whole", "repeats", "first", "step", "seconds", "confirming")
     known: Figures = {name: getattr(options, name) for name in reported}
-    parts = {name: partial(part, case, known) for name, part in PARTS.items()}
-    measure_parts("tests.gpu.language", options.shape, parts, options)
-    return 0
+    measure_parts("tests.gpu.language", options.shape, PARTS, options, case, known)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -16,21 +16,18 @@ FILE]``.
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import os
 import statistics
-import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Callable, Sequence
 from typing import Any
+from unittest import mock
 
 from harness.machine.facts import list_accelerators
 from tests.gpu.cases import SHAPES, Case
-from tests.gpu.parts import Figures, add_options, measure_parts
+from tests.gpu.parts import Figures, make_parser, measure_parts
 from tests.gpu.searching import find_highest
 
 SECONDS = 6.0  # of the bare engine
@@ -115,10 +112,9 @@ def server_run(case: Case, rate: float, seconds: float, how: Sequence[int], **op
     }
 
 
-def server(case: Case, rounds: int) -> Figures:
+def server(case: Case, _rounds: int) -> Figures:
     """Choose the best configuration of the shape, then use ``find_highest``. A run of three times the duration confirms
     the reported rate."""
-    del rounds
     ways = chosen_ways(case)
     if not ways:
         return {"not_measured": f"no way to serve {case.name} by {case.backend} is set"}
@@ -159,8 +155,7 @@ def single(case: Case, rounds: int) -> Figures:
     }
 
 
-def plain(case: Case, rounds: int) -> Figures:
-    del rounds
+def plain(case: Case, _rounds: int) -> Figures:
     whole = bare_rate(case, 1)
     count = max(4 * case.shape.batch, round(whole))
     log = case.plain("Offline", count)
@@ -179,7 +174,7 @@ def scaling(case: Case, rounds: int) -> Figures:
     count = round(bare_rate(case, 1) * SECONDS / batch) * batch
 
     def rate(number: int, visible: str = "") -> float:
-        with environment("CUDA_VISIBLE_DEVICES", visible):
+        with mock.patch.dict(os.environ, {"CUDA_VISIBLE_DEVICES": visible} if visible else {}):
             return float(offline_run(case, count * number, streams=1, devices=number)["rate"])
 
     measured = []
@@ -196,35 +191,15 @@ def scaling(case: Case, rounds: int) -> Figures:
     }
 
 
-@contextmanager
-def environment(name: str, value: str) -> Iterator[None]:
-    """Set a variable for child processes; "" leaves it unchanged."""
-    before = os.environ.get(name)
-    if value:
-        os.environ[name] = value
-    try:
-        yield
-    finally:
-        if value and before is None:
-            del os.environ[name]
-        elif value:
-            os.environ[name] = str(before)
-
-
-def layers(case: Case, _rounds: int) -> Figures:
-    return case.bare("layers")
-
-
 PARTS: dict[str, Callable[[Case, int], Figures]] = {
     "offline": offline,
     "single": single,
     "volumes": volumes,
-    "layers": layers,
+    "layers": lambda case, _: case.bare("layers"),
     "plain": plain,
     "server": server,
     "scaling": scaling,
 }
-USUAL = ("offline", "single", "plain", "server")
 
 
 def engine_facts(case: Case) -> Figures:
@@ -233,27 +208,19 @@ def engine_facts(case: Case) -> Figures:
     return {"version": document["version"], "layers": {k: v for k, v in inspector.items() if k != "precisions"}}
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main() -> None:
+    parser = make_parser(__doc__, PARTS, ("offline", "single", "plain", "server"))
     parser.add_argument("shape", choices=SHAPES)
     parser.add_argument("--backend", default="tensorrt")
     parser.add_argument("--batch", type=int, default=0, help="instead of the shape's own")
     parser.add_argument("--rounds", type=int, default=2)
-    add_options(parser, PARTS, USUAL)
     options = parser.parse_args()
     case = Case(options.shape, options.backend, options.batch)
     began = time.monotonic()
     facts = {"engine": engine_facts(case), "build_seconds": round(time.monotonic() - began, 1)}
-    parts = {name: partial(part, case, options.rounds) for name, part in PARTS.items()}
-    measure_parts(
-        "tests.gpu.measure",
-        f"{options.shape} {options.backend}{f' {options.batch}' * bool(options.batch)}",
-        parts,
-        options,
-        facts,
-    )
-    return 0
+    title = f"{options.shape} {options.backend}{f' {options.batch}' * bool(options.batch)}"
+    measure_parts("tests.gpu.measure", title, PARTS, options, case, options.rounds, facts=facts)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -23,13 +23,24 @@ SLIM = (16, 32, 64, 128)  # where a test looks at the graph and not at the time
 
 def build_dataset(_source: Path | None, settings: Mapping[str, Any], output: Path, counter: Any) -> None:
     count, side = int(settings.get("count", 1024)), int(settings.get("side", 224))
-    dtype = str(settings.get("dtype", "float32"))
-    rng = np.random.default_rng(1)
-    images = rng.standard_normal((count, 3, side, side), dtype=np.float32)
-    np.save(output / "calibration.npy", images[:CALIBRATION])
-    np.save(output / "samples.npy", quantized(images) if dtype == "int8" else images.astype(dtype))
+    rng = save_samples((count, 3, side, side), settings, output, CALIBRATION)
     np.save(output / "labels.npy", rng.integers(0, 1000, count))
     counter.bump(count)
+
+
+def save_samples(
+    shape: tuple[int, ...], settings: Mapping[str, Any], output: Path, calibration: int
+) -> np.random.Generator:
+    """Draw samples, and save the first ``calibration`` also in float32. Return the generator that drew them."""
+    rng = np.random.default_rng(1)
+    samples = rng.standard_normal(shape, dtype=np.float32)
+    np.save(output / "calibration.npy", samples[:calibration])
+    np.save(output / "samples.npy", convert(samples, str(settings.get("dtype", "float32"))))
+    return rng
+
+
+def convert(samples: np.ndarray, dtype: str) -> np.ndarray:
+    return quantized(samples) if dtype == "int8" else samples.astype(dtype)
 
 
 def quantized(images: np.ndarray) -> np.ndarray:
@@ -50,8 +61,6 @@ def build_model(
 
 def export(path: Path, blocks: list[int], side: int = 224, widths: Sequence[int] = WIDTHS) -> None:
     """Export the network with batch normalisation folded into the convolutions."""
-    from onnx import TensorProto, helper, save
-
     net = Net()
     top = net.convolution("image", 3, 64, 7, 2)
     top = net.node("MaxPool", [top], kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
@@ -62,10 +71,13 @@ def export(path: Path, blocks: list[int], side: int = 224, widths: Sequence[int]
             channels = 4 * width
     pooled = net.node("Flatten", [net.node("GlobalAveragePool", [top])])
     weights = [net.weight((1000, channels), channels), net.weight((1000,), 1)]
-    net.nodes.append(helper.make_node("Gemm", [pooled, *weights], ["scores"], name="classes", transB=1))
-    image = helper.make_tensor_value_info("image", TensorProto.FLOAT, ["batch", 3, side, side])
-    scores = helper.make_tensor_value_info("scores", TensorProto.FLOAT, ["batch", 1000])
-    graph = helper.make_graph(net.nodes, "resnet50", [image], [scores], net.weights)
+    net.append("Gemm", [pooled, *weights], "scores", "classes", transB=1)
+    save_graph(net.make_graph("resnet50", {"image": [3, side, side]}, {"scores": [1000]}), path)
+
+
+def save_graph(graph: Any, path: Path) -> None:
+    from onnx import helper, save
+
     save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), str(path))
 
 
@@ -78,19 +90,36 @@ class Net:
         self._rng = np.random.default_rng(1)
 
     def node(self, kind: str, inputs: list[str], **attributes: Any) -> str:
+        output = f"{kind.lower()}{len(self.nodes)}"
+        return self.append(kind, inputs, output, output, **attributes)
+
+    def append(self, kind: str, inputs: list[str], output: str, name: str, **attributes: Any) -> str:
+        """Append a node of this name. Return its output."""
         from onnx import helper
 
-        name = f"{kind.lower()}{len(self.nodes)}"
-        self.nodes.append(helper.make_node(kind, inputs, [name], name=name, **attributes))
-        return name
+        self.nodes.append(helper.make_node(kind, inputs, [output], name=name, **attributes))
+        return output
 
     def weight(self, shape: tuple[int, ...], fan_in: float) -> str:
+        values = self._rng.standard_normal(shape, dtype=np.float32) * np.float32(fan_in**-0.5)
+        return self.constant(values, "weight")
+
+    def constant(self, values: Any, kind: str = "constant") -> str:
         from onnx import numpy_helper
 
-        name = f"weight{len(self.weights)}"
-        values = self._rng.standard_normal(shape, dtype=np.float32) * np.float32(fan_in**-0.5)
-        self.weights.append(numpy_helper.from_array(values, name))
+        name = f"{kind}{len(self.weights)}"
+        self.weights.append(numpy_helper.from_array(np.asarray(values), name))
         return name
+
+    def make_graph(self, name: str, inputs: Mapping[str, list[Any]], outputs: Mapping[str, list[Any]]) -> Any:
+        """``inputs``: name -> shape of a sample, in float32; so are ``outputs``."""
+        from onnx import TensorProto, helper
+
+        ends = [
+            [helper.make_tensor_value_info(end, TensorProto.FLOAT, ["batch", *shape]) for end, shape in shapes.items()]
+            for shapes in (inputs, outputs)
+        ]
+        return helper.make_graph(self.nodes, name, *ends, self.weights)
 
     def convolution(
         self, source: str, channels: int, width: int, size: int, stride: int, *, active: bool = True

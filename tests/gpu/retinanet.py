@@ -15,20 +15,16 @@ from typing import Any
 import numpy as np
 
 from harness.benchmarks.retinanet import append_ranking
-from tests.gpu.resnet import WIDTHS, Net, quantized
+from tests.gpu.resnet import WIDTHS, Net, save_graph, save_samples
 
 SYNTHETIC = True
 RESPONSE_DTYPE = "float32"
 CLASSES, ANCHORS, PYRAMID, GROUPS = 264, 9, 256, 32
-CALIBRATION = 8
 
 
 def build_dataset(_source: Path | None, settings: Mapping[str, Any], output: Path, counter: Any) -> None:
     count, side = int(settings.get("count", 64)), int(settings.get("side", 800))
-    dtype = str(settings.get("dtype", "float32"))
-    samples = np.random.default_rng(1).standard_normal((count, 3, side, side), dtype=np.float32)
-    np.save(output / "calibration.npy", samples[:CALIBRATION])
-    np.save(output / "samples.npy", quantized(samples) if dtype == "int8" else samples.astype(dtype))
+    save_samples((count, 3, side, side), settings, output, calibration=8)
     counter.bump(count)
 
 
@@ -54,30 +50,20 @@ def build_model(
 
 
 def export(path: Path, blocks: list[int], side: int) -> None:
-    from onnx import TensorProto, helper, save
-
     net = Detector()
     levels = net.pyramid(blocks)
-    outputs = []
-    for name, size in (("scores", CLASSES), ("offsets", 4)):
+    sizes = {"scores": CLASSES, "offsets": 4}
+    for name, size in sizes.items():
         parts = [net.flat(head, size) for head in net.head(levels, ANCHORS * size)]
-        net.nodes.append(helper.make_node("Concat", parts, [name], name=name, axis=1))
-        outputs.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", None, size]))
-    images = helper.make_tensor_value_info("images", TensorProto.FLOAT, ["batch", 3, side, side])
-    graph = helper.make_graph(net.nodes, "retinanet", [images], outputs, net.weights)
+        net.append("Concat", parts, name, name, axis=1)
+    outputs = {name: [None, size] for name, size in sizes.items()}
+    graph = net.make_graph("retinanet", {"images": [3, side, side]}, outputs)
     cells = [-(-side // 2**level) for level in range(3, 8)]
     append_ranking(graph, "scores", "offsets", [ANCHORS * count**2 for count in cells])
-    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), str(path))
+    save_graph(graph, path)
 
 
 class Detector(Net):
-    def constant(self, values: Any) -> str:
-        from onnx import numpy_helper
-
-        name = f"constant{len(self.weights)}"
-        self.weights.append(numpy_helper.from_array(np.asarray(values), name))
-        return name
-
     def pyramid(self, blocks: list[int]) -> list[str]:
         """Return five levels, the finest with stride 8."""
         top = self.convolution("images", 3, 64, 7, 2)

@@ -7,29 +7,8 @@ from collections.abc import Callable
 
 from tests.gpu.parts import Figures
 
-FIRST, STEP, RESOLUTION, CEILING, FLOOR = 0.92, 0.03, 0.012, 1.05, 0.1
+CEILING, FLOOR = 1.05, 0.1
 _ROUNDING = 1e-9  # of shares that are added up
-
-
-def highest(
-    holds: Callable[[float], bool],
-    confirms: Callable[[float], bool],
-    *,
-    first: float = FIRST,
-    step: float = STEP,
-    resolution: float = RESOLUTION,
-) -> float:
-    """Return the highest share that ``holds`` and that ``confirms`` afterwards, reduced until it does; 0 for none.
-
-    Starting from ``first``, steps double until one share holds and one does not, then halve down to ``resolution``.
-    """
-    low, high = _bracket(holds, first, step)
-    while low and high - low > resolution + _ROUNDING:
-        share = (low + high) / 2
-        low, high = (share, high) if holds(share) else (low, share)
-    while low > FLOOR and not confirms(low):
-        low -= resolution
-    return low if low > FLOOR else 0.0
 
 
 def find_highest(
@@ -38,13 +17,17 @@ def find_highest(
     *,
     seconds: float,
     confirming: float,
-    first: float = FIRST,
-    step: float = STEP,
-    resolution: float = RESOLUTION,
+    first: float = 0.92,
+    step: float = 0.03,
+    resolution: float = 0.012,
 ) -> Figures:
     """Find the highest VALID rate of Server. ``serve``: run at a rate for a number of seconds, and return figures
     including "verdict". ``whole``: Offline samples/s, of which ``first``, ``step`` and ``resolution`` are fractions.
-    The confirming run takes ``confirming`` seconds, and is omitted if the runs before it took as long."""
+
+    Starting from ``first``, steps double until one share holds and one does not, then halve down to ``resolution``.
+    Afterwards a run of ``confirming`` seconds confirms the share, which is reduced until one does; it is omitted if the
+    runs before it took as long.
+    """
     tried: list[Figures] = []
     known: dict[float, bool] = {}  # share → whether a run that is long enough sustained it
 
@@ -59,7 +42,13 @@ def find_highest(
     def confirms(share: float) -> bool:
         return known[share] if share in known else holds(share, confirming)
 
-    share = highest(holds, confirms, first=first, step=step, resolution=resolution)
+    low, high = _bracket(holds, first, step)
+    while low and high - low > resolution + _ROUNDING:
+        share = (low + high) / 2
+        low, high = (share, high) if holds(share) else (low, share)
+    while low > FLOOR and not confirms(low):
+        low -= resolution
+    share = low if low > FLOOR else 0.0
     return {"highest_valid_qps": round(share * whole, 3), "over_offline": round(share, 4), "tried": tried}
 
 

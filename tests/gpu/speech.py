@@ -15,17 +15,16 @@ each transcript has 75 tokens, the mean of Red Hat's published result of v6.0 (3
 
 from __future__ import annotations
 
-import argparse
-import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 
 from harness.contract import Benchmark
 from tests.benchmarks.children import bare, build, run
 from tests.gpu import speech_sounds
 from tests.gpu.cases import WORK
-from tests.gpu.parts import Figures, add_options, measure_parts
+from tests.gpu.parts import Figures, make_parser, measure_parts
 from tests.speech_checkpoints import MARKS, PROMPT, write_checkpoint
 
 LENGTH = 75  # tokens of a transcript
@@ -119,28 +118,24 @@ class SpeechCase:
         return {"rate": rate, "tokens": tokens, "answering_span": round(self.queries / rate, 3), **stages}
 
 
-def measure_whole(case: SpeechCase) -> Figures:
-    return case.offline()
-
-
 def measure_offline(case: SpeechCase) -> Figures:
     before, found, after = case.bare(), case.offline(), case.bare()
     best = max(before[-1], after[-1])
     return {"bare": [before, after], "harness": found, "over_bare": round(found["rate"] / best, 4)}
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+PARTS: dict[str, Callable[[SpeechCase], Figures]] = {"offline": measure_offline, "whole": SpeechCase.offline}
+
+
+def main() -> None:
+    parser = make_parser(__doc__, PARTS, ("offline",))
     parser.add_argument("--size", choices=SIZES, default="full")
     parser.add_argument("--count", type=int, default=0, help="of sounds; 0 for the size's own")
     parser.add_argument("--queries", type=int, default=0, help="of Offline; 0 for as many as there are sounds")
-    add_options(parser, ("offline", "whole"), ("offline",))
     options = parser.parse_args()
     case = SpeechCase(options.size, options.count, options.queries)
-    parts = {"offline": partial(measure_offline, case), "whole": partial(measure_whole, case)}
-    measure_parts("tests.gpu.speech", f"speech-{options.size}", parts, options)
-    return 0
+    measure_parts("tests.gpu.speech", f"speech-{options.size}", PARTS, options, case)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from harness.machine.facts import list_accelerators
+from tests.gpu.whole import reconcile
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(900)]
 
-ROOT = Path(__file__).parents[2]
-MAIN = "from reconciler.cli.main import main; import sys; sys.argv[0] = 'reconcile'; sys.exit(main())"
 SPEC = """\
 apiVersion: mlperf-reconciler/v1
 kind: Submission
@@ -46,18 +43,6 @@ spec:
           Server: {target_qps: 2000, target_latency: 15 ms, min_query_count: 4000, engine: {batch_size: 32}}
           Offline: {target_qps: 20000, min_query_count: 40000, engine: {batch_size: 64}}
 """
-
-
-def reconcile(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(
-        [sys.executable, "-c", MAIN, *arguments],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
 
 
 @pytest.mark.parametrize("backend", ["tensorrt", "onnxruntime-cuda"])

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.gpu.resnet import Net, quantized
+from tests.gpu.resnet import Net, save_graph, save_samples
 
 SYNTHETIC = True
 RESPONSE_DTYPE = "float32"
@@ -23,18 +23,8 @@ CALIBRATION = 8
 
 def build_dataset(_source: Path | None, settings: Mapping[str, Any], output: Path, counter: Any) -> None:
     count, side = int(settings.get("count", 64)), int(settings.get("side", 128))
-    save_windows(count, side, str(settings.get("dtype", "float32")), output)
+    save_samples((count, 1, side, side, side), settings, output, CALIBRATION)
     counter.bump(count)
-
-
-def save_windows(count: int, side: int, dtype: str, output: Path) -> None:
-    samples = np.random.default_rng(1).standard_normal((count, 1, side, side, side), dtype=np.float32)
-    np.save(output / "calibration.npy", samples[:CALIBRATION])
-    np.save(output / "samples.npy", convert(samples, dtype))
-
-
-def convert(samples: np.ndarray, dtype: str) -> np.ndarray:
-    return quantized(samples) if dtype == "int8" else samples.astype(dtype)
 
 
 def load_samples(dataset: Path) -> dict[str, np.ndarray]:
@@ -64,8 +54,6 @@ def build_model(
 
 
 def export(path: Path, widths: list[int], side: int) -> None:
-    from onnx import TensorProto, helper, save
-
     net = Volume()
     top, channels, others = "input", 1, []
     for level, width in enumerate(widths):
@@ -80,13 +68,9 @@ def export(path: Path, widths: list[int], side: int) -> None:
         top = net.block(net.block(top, 2 * width, width, 1), width, width, 1)
         channels = width
     weights = [net.weight((CLASSES, channels, 1, 1, 1), channels), net.weight((CLASSES,), 1)]
-    net.nodes.append(helper.make_node("Conv", [top, *weights], ["output"], name="classes", kernel_shape=[1] * 3))
-    ends = [
-        helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", count, side, side, side])
-        for name, count in (("input", 1), ("output", CLASSES))
-    ]
-    graph = helper.make_graph(net.nodes, "unet3d", ends[:1], ends[1:], net.weights)
-    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), str(path))
+    net.append("Conv", [top, *weights], "output", "classes", kernel_shape=[1] * 3)
+    sides = [side] * 3
+    save_graph(net.make_graph("unet3d", {"input": [1, *sides]}, {"output": [CLASSES, *sides]}), path)
 
 
 class Volume(Net):

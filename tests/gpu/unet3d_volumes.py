@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from harness.benchmarks.unet3d import AT_ONCE, OUTPUTS, SIDE, STEP_THREADS, list_windows, loop
+from harness.benchmarks.unet3d import AT_ONCE, OUTPUTS, SIDE, STEP_THREADS, loop
 from harness.run.qsl import Ragged
-from tests.gpu.unet3d import build_model, convert, save_windows, score
+from tests.gpu.resnet import convert, save_samples
+from tests.gpu.unet3d import CALIBRATION, build_model, score
 
 SYNTHETIC = True
 RESPONSE_DTYPE = "uint8"
@@ -33,7 +34,6 @@ def list_volumes() -> list[tuple[int, int, int]]:
 
 
 VOLUMES = len(list_volumes())
-WINDOWS = sum(len(list(list_windows(shape))) for shape in list_volumes())
 
 
 def build_dataset(_source: Path | None, settings: Mapping[str, Any], output: Path, counter: Any) -> None:
@@ -42,7 +42,7 @@ def build_dataset(_source: Path | None, settings: Mapping[str, Any], output: Pat
     for number, shape in enumerate(list_volumes()[: int(settings.get("volumes", VOLUMES))]):
         np.save(output / f"volume-{number:02}.npy", np.tile(block, [size // 64 for size in shape])[None])
         counter.bump(1)
-    save_windows(16, SIDE, dtype, output)
+    save_samples((16, 1, SIDE, SIDE, SIDE), settings, output, CALIBRATION)
 
 
 def load_samples(dataset: Path) -> Mapping[str, Any]:

@@ -17,16 +17,14 @@ Needs the packages of tests/gpu/images-packages.txt and PyTorch; ``--size small 
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any, ClassVar
 
 from harness.benchmarks.wan_2_2.rehearsal import SHAPES
 from tests.gpu import video_prompts
 from tests.gpu.images import ImageCase, measure_offline, measure_sustained
-from tests.gpu.parts import Figures, add_options, measure_parts
+from tests.gpu.parts import Figures, make_parser, measure_parts
 
 WORDS = 256_300  # tokens of UMT5, without its last ones
 FEWEST = 300  # tokens of a small encoder
@@ -65,12 +63,15 @@ class VideoCase(ImageCase):
         return float(log["result_90.00_percentile_latency_ns"]) / 1e9
 
 
-def measure_single(case: VideoCase) -> Figures:
-    return {"p90_s": round(case.single(), 2)}
+PARTS: dict[str, Callable[[VideoCase, Figures], Figures]] = {
+    "offline": measure_offline,
+    "sustained": measure_sustained,
+    "single": lambda case, _: {"p90_s": round(case.single(), 2)},
+}
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main() -> None:
+    parser = make_parser(__doc__, PARTS, ("offline",))
     parser.add_argument("--size", choices=SHAPES, default="full")
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--batches", type=int, default=2, help="that are timed")
@@ -80,19 +81,10 @@ def main() -> int:
     parser.add_argument("--precision", default="bf16")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--compile", default="none", help="none, default, reduce-overhead, max-autotune")
-    parts: dict[str, Callable[[VideoCase, Figures], Figures]] = {
-        "offline": measure_offline,
-        "sustained": measure_sustained,
-        "single": lambda case, _: measure_single(case),
-    }
-    add_options(parser, parts, ("offline",))
     options = parser.parse_args()
     options.channels_last = False
-    case, known = VideoCase(options), Figures()
-    bound = {name: partial(part, case, known) for name, part in parts.items()}
-    measure_parts("tests.gpu.videos", f"videos-{options.size}", bound, options)
-    return 0
+    measure_parts("tests.gpu.videos", f"videos-{options.size}", PARTS, options, VideoCase(options), Figures())
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

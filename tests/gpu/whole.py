@@ -9,7 +9,6 @@ BERT computes in fp16: the F1 of random weights in fp8 is below the round's.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import subprocess
@@ -28,10 +27,9 @@ from reconciler.rehearse.rehearsal import RehearsalRequest, choose_benchmarks, p
 from tests.benchmarks.children import ROOT
 from tests.gpu.cases import WORK
 from tests.gpu.language import SHAPES
-from tests.gpu.parts import Figures, add_options, measure_parts
+from tests.gpu.parts import SECONDS, Figures, make_parser, measure_parts
 
 MAIN = "from reconciler.cli.main import main; import sys; sys.argv[0] = 'reconcile'; sys.exit(main())"
-_SECONDS = float(os.environ.get("SECONDS", "62"))
 
 
 class Whole(NamedTuple):
@@ -163,7 +161,7 @@ def declare(name: str, size: str, spec: str) -> str:
     (cells,) = (entry[name] for entry in system.values())
     cells.clear()
     for scenario, settings in whole.cells.items():
-        cell = {**settings, "min_duration": f"{_SECONDS:g} s"} if size == "true" else {"min_duration": 0}
+        cell = {**settings, "min_duration": f"{SECONDS:g} s"} if size == "true" else {"min_duration": 0}
         if size != "true" and "target_qps" in settings:
             cell |= {"target_qps": whole.rate, "min_query_count": whole.queries}
         cells[scenario] = cell
@@ -194,14 +192,14 @@ def drive(name: str, size: str, seed: int) -> Figures:
     # One scenario after the other, so that a pass that is interrupted has completed some.
     for left_out in [*_leave_out_later(list(whole.cells)), []]:
         began = time.monotonic()
-        done = _reconcile(folder, "--json", "--commit", *left_out)
+        done = reconcile(folder, "--json", "--commit", *left_out)
         report = json.loads(done.stdout)
         if "problems" in report:
             raise RuntimeError(str(report["problems"]))
         took = round(time.monotonic() - began, 1)
         figures["passes"].append({"options": left_out, "rc": done.returncode, "seconds": took})
         print(done.stderr[-2500:], file=sys.stderr, flush=True)
-    figures["status"] = json.loads(_reconcile(folder, "status", "--json").stdout)
+    figures["status"] = json.loads(reconcile(folder, "status", "--json").stdout)
     figures["steps"] = report
     return figures
 
@@ -211,7 +209,7 @@ def _leave_out_later(scenarios: Sequence[str]) -> Iterator[list[str]]:
         yield [part for scenario in scenarios[number:] for part in ("--exclude", f"scenario={scenario}")]
 
 
-def _reconcile(folder: Any, *arguments: str) -> subprocess.CompletedProcess[str]:
+def reconcile(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", MAIN, *arguments]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
@@ -221,16 +219,14 @@ def _ignore(_code: str, _progress: Progress) -> None:
     pass
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main() -> None:
+    parser = make_parser(__doc__, BENCHMARKS, BENCHMARKS)
     parser.add_argument("--size", choices=("true", "small"), default="true")
     parser.add_argument("--seed", type=int, default=1)
-    add_options(parser, BENCHMARKS, BENCHMARKS)
     options = parser.parse_args()
     parts = {name: partial(drive, name, options.size, options.seed) for name in BENCHMARKS}
     measure_parts("tests.gpu.whole", f"whole-{options.size}", parts, options)
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -52,7 +52,7 @@ def test_a_refusal_is_reported_and_the_next_run_finishes(
         disk.refuse(disk_folder, fault, 1 + int(share * calls))
         status, said = console(repository, words, environment)
         _, met = disk.recover()
-        assert not met or judge(status, fault, said, disk_folder) == []
+        assert not met or judge(status, fault, said) == []
         assert console(repository, words, {})[0] == 0
         assert len(machine.slices()) == (2 if words == CREATE else 0)
         assert not list(disk_folder.rglob("*.partial"))

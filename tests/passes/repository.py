@@ -171,6 +171,12 @@ def make_repository(root: Path, spec: str | None = None) -> Repository:
     return repository
 
 
+def declare_command(repository: Repository, harness: str) -> None:
+    """Have a command run the small benchmark. ``harness``: what its entry says of it."""
+    repository.edit(SPEC, "      code: benchmarks/tiny.py\n", f"      code: benchmarks/tiny.py{harness}")
+    repository.edit(SPEC, 'engine: {backend: "null", precision: fp32, batch_size: 4}', "min_query_count: 100")
+
+
 def unfinished(report: PassReport) -> list[str]:
     return [f"{o.step.change.address}: {o.message}" for o in report.outcomes if o.status is not Status.DONE]
 

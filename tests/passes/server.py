@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tests.passes.repository import Repository, make_repository
+from tests.passes.repository import Repository, declare_command, make_repository
 
 # The one that version 0.1 was tried with. MISCHIEF says what goes wrong, and when.
 SERVER = (Path(__file__).parent / "made_by_0_1/repository/server/server.py").read_text(encoding="utf-8")
@@ -68,12 +68,7 @@ def with_service(root: Path, *, more: str = "", env: str = "") -> Repository:
     repository.write("server/server.py", SERVER)
     repository.write("client/client.py", CLIENT)
     harness = HARNESS.replace("        code: client\n", f"        code: client\n{env}")
-    repository.edit(
-        "specs/spec.yaml", "      code: benchmarks/tiny.py\n", f"      code: benchmarks/tiny.py{harness}{more}"
-    )
-    repository.edit(
-        "specs/spec.yaml", 'engine: {backend: "null", precision: fp32, batch_size: 4}', "min_query_count: 100"
-    )
+    declare_command(repository, f"{harness}{more}")
     return repository
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tests.passes.repository import Repository, make_repository
+from tests.passes.repository import Repository, declare_command, make_repository
 
 SCRIPT = '''\
 """Answers every query with nothing. LIE says in which way it does not do what it was asked."""
@@ -104,10 +104,5 @@ def with_command(root: Path, *, more: str = "") -> Repository:
     repository = make_repository(root)
     repository.write("ours/run.py", SCRIPT)
     repository.write("ours/README", "about it\n")
-    repository.edit(
-        "specs/spec.yaml", "      code: benchmarks/tiny.py\n", f"      code: benchmarks/tiny.py{HARNESS}{more}"
-    )
-    repository.edit(
-        "specs/spec.yaml", 'engine: {backend: "null", precision: fp32, batch_size: 4}', "min_query_count: 100"
-    )
+    declare_command(repository, f"{HARNESS}{more}")
     return repository

@@ -6,7 +6,6 @@ import json
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from reconciler.reconcile.planning import list_cells
 from reconciler.reconcile.worker import take_up_refused
 from reconciler.resource.records import POWER_CHECK, SESSION, Ended, Record
 from tests.passes.repository import SPEC, Repository, make_repository
+from tests.processes import wait_for
 from tests.shared import need
 
 need("mlperf_loadgen")
@@ -33,10 +33,7 @@ RUN = "Run:open/box/tiny/Offline/performance"
 def director(tmp_path: Path) -> Iterator[str]:
     port = tmp_path / "port"
     with subprocess.Popen([sys.executable, HERE / "director.py", port]) as process:
-        give_up = time.monotonic() + 60
-        while not port.exists():
-            assert time.monotonic() < give_up
-            time.sleep(0.05)
+        wait_for(port.exists)
         yield f"127.0.0.1:{port.read_text()}"
         process.terminate()
 

@@ -9,7 +9,6 @@ import hashlib
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,9 +16,10 @@ import pytest
 
 from reconciler.resource.rules import Severity
 from reconciler.verify.engine import verify_tree
+from tests.cluster.lab import add_waiting
 from tests.passes.repository import SPEC, make_repository
 from tests.power.test_measured_passes import measured
-from tests.processes import find_free_ports
+from tests.processes import find_free_ports, wait_for
 from tests.shared import need
 
 need("mlperf_loadgen")
@@ -42,14 +42,6 @@ deviceType: 49
 interfaceFlag:
 devicePort: /dev/null
 """
-# Long enough for samples of a second each, and for the kit to see which belong to the run.
-_SLOW = """
-
-def postprocess(outputs):
-    import time
-    time.sleep(0.6)
-    return outputs[0].argmax(axis=1)
-"""
 
 
 @pytest.fixture
@@ -66,10 +58,7 @@ def director(tmp_path: Path) -> Iterator[str]:
         subprocess.Popen([sys.executable, HERE / "time_server.py"]) as clock,
         subprocess.Popen(server, cwd=tmp_path, stdout=log, stderr=log) as process,
     ):
-        give_up = time.monotonic() + 60
-        while b"Ready to accept connections" not in (tmp_path / "server.log").read_bytes():
-            assert time.monotonic() < give_up
-            time.sleep(0.1)
+        wait_for(lambda: b"Ready to accept connections" in (tmp_path / "server.log").read_bytes())
         yield f"127.0.0.1:{port}"
         process.terminate()
         clock.terminate()
@@ -79,8 +68,8 @@ def test_kit_measures_a_run_and_its_own_check_passes(tmp_path: Path, director: s
     repository = make_repository(tmp_path / "lab")
     meter = f'{{director: "{director}", ntp: 127.0.0.1, kit: "{KIT}", analyzer: WT310}}'
     repository.edit(SPEC, "      status: available\n", f"      status: available\n      power: {meter}\n")
-    code = (repository.root / "benchmarks/tiny.py").read_text(encoding="utf-8")
-    repository.write("benchmarks/tiny.py", f"{code}{_SLOW}")
+    # Long enough for samples of a second each, and for the kit to see which belong to the run.
+    add_waiting(repository, 0.6)
     report = repository.reconcile()
     assert report.after.plan.in_sync, [outcome.message for outcome in report.outcomes]
     power = measured(repository).values["power"]

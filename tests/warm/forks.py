@@ -101,17 +101,17 @@ class Fork:
 
 class ForkedProcess(subprocess.Popen):  # type: ignore[type-arg]
     """One of them as a ``Popen``: overrides where that starts and waits for its process, which is none of this one's.
-    ``named``: the environment, and what else that takes of folder and streams."""
+    ``named``: the environment, and what else that takes of folder, streams and files to keep open."""
 
     def __init__(self, forks: Forks, words: Sequence[str], **named: Any) -> None:
         self._forks = forks
         super().__init__(list(words), **named)
 
     def _execute_child(self, args: Any, _executable: Any, _before: Any, _close: Any, *rest: Any) -> None:
-        _, cwd, env, *_, p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite = rest[:12]
+        others, cwd, env, *_, p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite = rest[:12]
         streams = [own if end == -1 else end for own, end in enumerate((p2cread, c2pwrite, errwrite))]
         try:
-            self._fork = Fork(self._forks, args, Path(cwd), env, streams)
+            self._fork = Fork(self._forks, args, Path(cwd), env, (*streams, *others))
         finally:
             self._close_pipe_fds(p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite)
         self.pid = self._fork.pid

@@ -17,24 +17,14 @@ from harness.backends.pytorch.building import build_engine  # noqa: E402
 from harness.backends.pytorch.fused import FILE, FusedModel  # noqa: E402
 from harness.benchmarks import dlrm_v2  # noqa: E402
 from harness.benchmarks.dlrm_v2.checkpoint import draw_weights, write_checkpoint  # noqa: E402
-from harness.benchmarks.dlrm_v2.layers import (  # noqa: E402
-    DENSE,
-    MULTI_HOT,
-    TABLE_ROWS,
-    Shape,
-)
+from harness.benchmarks.dlrm_v2.layers import DENSE, MULTI_HOT, TABLE_ROWS, Shape  # noqa: E402
 from harness.contract import Counter  # noqa: E402
 from harness.errors import HarnessError  # noqa: E402
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.filterwarnings("ignore")]
 
-SHAPE = Shape(
-    rows=tuple(min(rows, 50) for rows in TABLE_ROWS),
-    width=16,
-    bottom=(32, 16, 16),
-    rank=16,
-    top=(64, 32, 16, 16, 1),
-)
+ROWS = tuple(min(rows, 50) for rows in TABLE_ROWS)
+SHAPE = Shape(rows=ROWS, width=16, bottom=(32, 16, 16), rank=16, top=(64, 32, 16, 16, 1))
 PAIRS = 200
 
 

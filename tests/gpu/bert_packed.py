@@ -18,7 +18,6 @@ import json
 import os
 import shutil
 import statistics
-import sys
 from collections.abc import Callable
 from functools import cached_property, partial
 from pathlib import Path
@@ -302,7 +301,7 @@ PARTS: dict[str, Callable[[PackedCase, Figures], Figures]] = {
 }
 
 
-def main() -> int:
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", choices=SIZES, default="true")
     parser.add_argument("--precision", default="fp8")
@@ -311,8 +310,7 @@ def main() -> int:
     case, known = PackedCase(options.size, options.precision), Figures()
     parts = {name: partial(part, case, known) for name, part in PARTS.items()}
     measure_parts("tests.gpu.bert_packed", f"bert-packed-{options.size}-{options.precision}", parts, options)
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

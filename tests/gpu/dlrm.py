@@ -18,7 +18,6 @@ import argparse
 import os
 import shutil
 import statistics
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -265,7 +264,7 @@ PARTS: dict[str, Callable[[DlrmCase, Figures], Figures]] = {
 }
 
 
-def main() -> int:
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", choices=SIZES_BY_NAME, default="true")
     add_options(parser, PARTS, ("bare", "offline", "server"))
@@ -273,8 +272,7 @@ def main() -> int:
     case, known = DlrmCase(options.size), Figures()
     parts = {name: partial(part, case, known) for name, part in PARTS.items()}
     measure_parts("tests.gpu.dlrm", f"dlrm-v2-{options.size}", parts, options)
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -21,7 +21,6 @@ import argparse
 import json
 import os
 import statistics
-import sys
 from collections.abc import Callable, Mapping
 from functools import cached_property, partial
 from pathlib import Path
@@ -207,7 +206,7 @@ PARTS: dict[str, Callable[[ImageCase, Figures], Figures]] = {
 }
 
 
-def main() -> int:
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", choices=SHAPES, default="full")
     parser.add_argument("--batch", type=int, default=8)
@@ -226,8 +225,7 @@ def main() -> int:
     case, known = ImageCase(options), Figures()
     parts = {name: partial(part, case, known) for name, part in PARTS.items()}
     measure_parts("tests.gpu.images", f"images-{options.size}", parts, options)
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -484,7 +484,7 @@ PARTS: dict[str, Callable[[LanguageCase, Figures], Figures]] = {
 }
 
 
-def main() -> int:
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shape", choices=SHAPES, default="llama3.1-8b-bf16")
     parser.add_argument(
@@ -505,8 +505,7 @@ def main() -> int:
     known: Figures = {name: getattr(options, name) for name in reported}
     parts = {name: partial(part, case, known) for name, part in PARTS.items()}
     measure_parts("tests.gpu.language", options.shape, parts, options)
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -20,7 +20,6 @@ import json
 import math
 import os
 import statistics
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -227,7 +226,7 @@ def engine_facts(case: Case) -> Figures:
     return {"version": document["version"], "layers": {k: v for k, v in inspector.items() if k != "precisions"}}
 
 
-def main() -> int:
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("shape", choices=SHAPES)
     parser.add_argument("--backend", default="tensorrt")
@@ -246,8 +245,7 @@ def main() -> int:
         options,
         facts,
     )
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -16,7 +16,6 @@ each transcript has 75 tokens, the mean of Red Hat's published result of v6.0 (3
 from __future__ import annotations
 
 import argparse
-import sys
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -129,7 +128,7 @@ def measure_offline(case: SpeechCase) -> Figures:
     return {"bare": [before, after], "harness": found, "over_bare": round(found["rate"] / best, 4)}
 
 
-def main() -> int:
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", choices=SIZES, default="full")
     parser.add_argument("--count", type=int, default=0, help="of sounds; 0 for the size's own")
@@ -139,8 +138,7 @@ def main() -> int:
     case = SpeechCase(options.size, options.count, options.queries)
     parts = {"offline": partial(measure_offline, case), "whole": partial(measure_whole, case)}
     measure_parts("tests.gpu.speech", f"speech-{options.size}", parts, options)
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

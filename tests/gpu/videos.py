@@ -17,7 +17,6 @@ Needs the packages of tests/gpu/images-packages.txt and PyTorch; ``--size small 
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -69,7 +68,7 @@ def measure_single(case: VideoCase) -> Figures:
     return {"p90_s": round(case.single(), 2)}
 
 
-def main() -> int:
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", choices=SHAPES, default="full")
     parser.add_argument("--batch", type=int, default=1)
@@ -91,8 +90,7 @@ def main() -> int:
     case, known = VideoCase(options), Figures()
     bound = {name: partial(part, case, known) for name, part in parts.items()}
     measure_parts("tests.gpu.videos", f"videos-{options.size}", bound, options)
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -30,7 +30,7 @@ from tests.gpu.cases import WORK
 from tests.gpu.language import SHAPES
 from tests.gpu.parts import Figures, add_options, measure_parts
 
-MAIN = "from reconciler.cli.main import main; import sys; sys.argv[0] = 'reconcile'; sys.exit(main())"
+MAIN = "from reconciler.cli.main import main; import sys; sys.argv[0] = 'reconcile'; main()"
 _SECONDS = float(os.environ.get("SECONDS", "62"))
 
 
@@ -221,7 +221,7 @@ def _ignore(_code: str, _progress: Progress) -> None:
     pass
 
 
-def main() -> int:
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", choices=("true", "small"), default="true")
     parser.add_argument("--seed", type=int, default=1)
@@ -229,8 +229,7 @@ def main() -> int:
     options = parser.parse_args()
     parts = {name: partial(drive, name, options.size, options.seed) for name in BENCHMARKS}
     measure_parts("tests.gpu.whole", f"whole-{options.size}", parts, options)
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -54,7 +54,7 @@ def explain(error: BaseException) -> HarnessError:
     match error:
         case HarnessError():
             return error
-        case ModuleNotFoundError() | ImportError():
+        case ImportError():
             return _explain_import(error)
         case MemoryError():
             return HarnessError(

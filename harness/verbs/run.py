@@ -22,17 +22,7 @@ from harness.benchmarks import BenchmarkCode, LoopBenchmark, TokenBenchmark, loa
 from harness.catalog import CpuRunOptions, EngineSettings, TokenOptions, WeightOptions, list_options
 from harness.child.digests import CODE_ROOT, hash_code, hash_folder
 from harness.child.launched import is_launched
-from harness.contract import (
-    BACKENDS,
-    OWN_CODE,
-    TELEMETRY,
-    Counter,
-    Result,
-    RunRequest,
-    as_evidence,
-    as_notes,
-    copy_log,
-)
+from harness.contract import BACKENDS, OWN_CODE, TELEMETRY, Counter, Result, RunRequest, as_evidence, as_notes, copy_log
 from harness.errors import HarnessError, require
 from harness.machine.clocks import ClockWatch
 from harness.machine.facts import collect_machine_notes, collect_slice_evidence, list_taken

@@ -113,7 +113,7 @@ def pool_tables(rows: int, shape: Shape, found: dict[str, float]) -> None:
         measure(name, lambda h=high, w=warps, a=ahead: kernels.pool(*given, high=h, warps=w, ahead=a), work, found)
 
 
-def main() -> int:
+def main() -> None:
     rows, shape, found = int([*sys.argv, "65536"][1]), Shape(), dict[str, float]()
     pool_tables(rows, shape, found)
     cross_layers(rows, shape, found)
@@ -131,8 +131,7 @@ def main() -> int:
         options = {"high": high, "warps": warps}
         measure(f"decide {high} w{warps}", lambda g=given, o=options: kernels.decide(*g, **o), 0.0, found)
     print(json.dumps(found))
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -53,7 +53,7 @@ def line(name: str, title: str, value: float, sign: str, goal: float) -> str:
     return f"{'ok ' if holds else 'NOT'} {name:24} {title:58} {value:8.3f} {sign} {goal}"
 
 
-def main(paths: list[str]) -> int:
+def main(paths: list[str]) -> None:
     documents: dict[str, Any] = {}
     for path in paths:
         for name, found in json.loads(Path(path).read_text()).items():
@@ -62,8 +62,7 @@ def main(paths: list[str]) -> int:
         shaped = {name: found} if name in ("ceiling", "copies_gb_per_s") else found
         print(*lines(name, shaped), sep="\n")
     print(json.dumps(documents, indent=1, sort_keys=True))
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main(sys.argv[1:])

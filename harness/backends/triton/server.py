@@ -187,22 +187,12 @@ def find_server(plan: LoadPlan, engine: BackendEngine, folder: Path) -> TritonSe
     if not options.model:
         fix = "set run.options.model; POST /v2/repository/index of the server lists its models"
         raise HarnessError("run.options.model is not set", "input", fix)
-    found = TritonServer(
-        at.hostname,
-        at.port or 80,
-        options.model,
-        options.timeout_s,
-        _find_last_part(Path(plan.service_log)) if plan.service_log else Path(),
-        grpc=options.grpc_port,
-    )
+    parts = [Path(plan.service_log, name) for name in LOG_PARTS] if plan.service_log else [Path()]
+    log = next((path for path in reversed(parts) if path.is_file()), parts[0])  # the last part of its output
+    port = at.port or 80
+    found = TritonServer(at.hostname, port, options.model, options.timeout_s, log, grpc=options.grpc_port)
     _wait(found, options.ready_timeout_s)
     return found
-
-
-def _find_last_part(folder: Path) -> Path:
-    """Find the last part of the output of a server that the pass started."""
-    written = [folder / name for name in LOG_PARTS if (folder / name).is_file()]
-    return written[-1] if written else folder / LOG_PARTS[0]
 
 
 def _start(plan: LoadPlan, options: TritonRunOptions, engine: BackendEngine, engine_folder: Path) -> TritonServer:

@@ -12,29 +12,20 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install -e '.[pytorch]'")
 
-from harness.backends import BackendEngine, BuildPlan  # noqa: E402
+from harness.backends import BackendEngine  # noqa: E402
 from harness.backends.pytorch.building import build_engine  # noqa: E402
 from harness.backends.pytorch.fused import FILE, FusedModel  # noqa: E402
 from harness.benchmarks import dlrm_v2  # noqa: E402
 from harness.benchmarks.dlrm_v2.checkpoint import draw_weights, write_checkpoint  # noqa: E402
-from harness.benchmarks.dlrm_v2.layers import (  # noqa: E402
-    DENSE,
-    MULTI_HOT,
-    TABLE_ROWS,
-    Shape,
-)
+from harness.benchmarks.dlrm_v2.layers import DENSE, MULTI_HOT, TABLE_ROWS, Shape  # noqa: E402
 from harness.contract import Counter  # noqa: E402
 from harness.errors import HarnessError  # noqa: E402
+from tests.unit.harness.plans import make_build_plan  # noqa: E402
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.filterwarnings("ignore")]
 
-SHAPE = Shape(
-    rows=tuple(min(rows, 50) for rows in TABLE_ROWS),
-    width=16,
-    bottom=(32, 16, 16),
-    rank=16,
-    top=(64, 32, 16, 16, 1),
-)
+ROWS = tuple(min(rows, 50) for rows in TABLE_ROWS)
+SHAPE = Shape(rows=ROWS, width=16, bottom=(32, 16, 16), rank=16, top=(64, 32, 16, 16, 1))
 PAIRS = 200
 
 
@@ -68,10 +59,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, np.ndarray, d
 
 
 def build(model: Path, output: Path, precision: str = "fp8", **options: Any) -> BackendEngine:
-    output.mkdir()
-    counter = Counter(output.parent / "counter")
-    plan = BuildPlan(model=model, output=output, batch_size=64, precision=precision, options=options, counter=counter)
-    return build_engine("pytorch", "cpu", plan)
+    return build_engine("pytorch", "cpu", make_build_plan(model, output, batch_size=64, precision=precision, **options))
 
 
 def test_the_record_says_how_it_was_rounded_and_what_that_cost(model: Any) -> None:

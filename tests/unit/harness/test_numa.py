@@ -14,7 +14,6 @@ from harness.machine.numa import (
     list_processors,
     list_usable,
     load_libnuma,
-    parse_list,
     pin_temporarily,
     pin_thread_near,
 )
@@ -23,18 +22,8 @@ from tests.unit.harness.machines import files
 
 
 def make_system(root: Path, **nodes: str) -> Path:
-    """``node0="0-3"``: the processors of node 0 that are online; each has a gibibyte for each processor."""
-    for name, listed in nodes.items():
-        number = name.removeprefix("node")
-        memory = len(parse_list(listed)) << 20
-        files(
-            root,
-            **{
-                f"devices__system__node__{name}__cpulist": f"{listed}\n",
-                f"devices__system__node__{name}__meminfo": f"Node {number} MemTotal:  {memory} kB\nNode 0 MemFree: 1\n",
-            },
-        )
-    return root
+    """``node0="0-3"``: the processors of node 0 that are online."""
+    return files(root, **{f"devices__system__node__{name}__cpulist": f"{listed}\n" for name, listed in nodes.items()})
 
 
 def nodes(*sizes: int) -> list[Node]:

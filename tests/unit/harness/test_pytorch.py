@@ -11,14 +11,13 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install -e '.[pytorch]'")
 
-from harness.backends import BackendEngine, BuildPlan, Collate, load_backend  # noqa: E402
+from harness.backends import BackendEngine, Collate, load_backend  # noqa: E402
 from harness.backends.pytorch.building import build_engine  # noqa: E402
-from harness.contract import Counter  # noqa: E402
 from harness.errors import HarnessError  # noqa: E402
 from tests.unit.harness import tiny  # noqa: E402
 from tests.unit.harness.children import Children  # noqa: E402
 from tests.unit.harness.conftest import Artifacts  # noqa: E402
-from tests.unit.harness.plans import make_load_plan  # noqa: E402
+from tests.unit.harness.plans import make_build_plan, make_load_plan  # noqa: E402
 
 # A compiler takes half a minute for the smallest program, and PyTorch warns of its own use of what it deprecates.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200), pytest.mark.filterwarnings("ignore")]
@@ -50,11 +49,7 @@ def samples(count: int = 40) -> dict[str, np.ndarray]:
 
 
 def build(model: Path, output: Path, precision: str = "fp32", **options: Any) -> BackendEngine:
-    output.mkdir(parents=True)
-    counter = Counter(output.parent / "counter")
-    made = load_backend("pytorch").build(
-        BuildPlan(model=model, output=output, batch_size=8, precision=precision, options=options, counter=counter)
-    )
+    made = load_backend("pytorch").build(make_build_plan(model, output, batch_size=8, precision=precision, **options))
     made.write(output)
     return made
 
@@ -138,7 +133,9 @@ def test_inputs_have_lengths_of_their_own_where_a_batch_makes_them(tmp_path: Pat
     torch.export.save(torch.export.export(Neighbours(), given, dynamic_shapes=shapes), tmp_path / "model.pt2")
     made = build(tmp_path / "model.pt2", tmp_path / "engine" / "made")
     assert [(tensor.name, tensor.shape) for tensor in made.inputs] == [("values", (4,)), ("places", (-1,))]
-    assert "does not apply to it" in refused(tmp_path / "model.pt2", tmp_path / "b", batch_sizes="1,8")
+    assert "do not support engine.options.batch_sizes" in refused(
+        tmp_path / "model.pt2", tmp_path / "b", batch_sizes="1,8"
+    )
 
     def collate(given: Any) -> dict[str, np.ndarray]:
         """Each sample names that many of the values, of which there are as many as the largest asks for."""
@@ -170,7 +167,7 @@ def test_an_engine_of_another_version_or_a_damaged_one_is_refused(engine: Any, t
         load(tmp_path, {}, [])
     text = (folder / "engine.json").read_text().replace(made.version, "1.2.3")
     (tmp_path / "engine.json").write_text(text)
-    with pytest.raises(HarnessError, match=r"made by PyTorch 1\.2\.3"):
+    with pytest.raises(HarnessError, match=r"built by PyTorch 1\.2\.3"):
         load(tmp_path, {}, [])
 
 
@@ -186,16 +183,7 @@ def test_children_run_every_scenario(scenario: str, children: Children, artifact
     assert ended.result.facts["backend.version"].value == version("torch")
 
 
-def refused(model: Path, folder: Path, batch_size: int = 8, **options: Any) -> str:
-    folder.mkdir()
-    plan = BuildPlan(
-        model=model,
-        output=folder,
-        batch_size=batch_size,
-        precision="fp32",
-        options=options,
-        counter=Counter(folder / "counter"),
-    )
+def refused(model: Path, folder: Path, **options: Any) -> str:
     with pytest.raises(HarnessError) as caught:
-        build_engine("pytorch", "cpu", plan)
+        build_engine("pytorch", "cpu", make_build_plan(model, folder, batch_size=8, **options))
     return caught.value.problem

@@ -23,19 +23,8 @@ from harness.backends.triton.protocol import (
     read_outputs,
     read_problem,
 )
-from harness.backends.triton.repository import (
-    MODEL,
-    ModelSettings,
-    copy_engine,
-    render_config,
-    write_repository,
-)
-from harness.backends.triton.server import (
-    find_program,
-    list_digested,
-    remove_left_regions,
-    remove_regions,
-)
+from harness.backends.triton.repository import MODEL, ModelSettings, copy_engine, render_config, write_repository
+from harness.backends.triton.server import find_program, list_digested, remove_left_regions, remove_regions
 from harness.catalog import BACKENDS, CudaRunOptions
 from harness.child.digests import hash_files
 from harness.errors import HarnessError

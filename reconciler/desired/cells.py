@@ -308,7 +308,10 @@ def find_shared_keys(readers: CellReaders, kept: Mapping[Cell, CachedCell]) -> S
         datasets, models = counts.setdefault(cell.cell.benchmark, (Counter(), Counter()))
         datasets[known.dataset] += 1
         models[known.model] += 1
-    common = {name: (_find_common(datasets), _find_common(models)) for name, (datasets, models) in counts.items()}
+    common = {
+        name: (datasets.most_common(1)[0][0], models.most_common(1)[0][0])
+        for name, (datasets, models) in counts.items()
+    }
     return SharedKeys(common, kept)
 
 
@@ -317,10 +320,6 @@ def _make_shared_keys(reader: SettingsReader, benchmark: str) -> tuple[str, str]
     # A key depends on the dataset's key, not on its address.
     data = make_upstream_input("dataset", Address(Kind.DATASET, benchmark), dataset)
     return dataset, make_key(Kind.MODEL, _collect_own_model_inputs(reader, data))
-
-
-def _find_common(keys: Counter[str]) -> str:
-    return keys.most_common(1)[0][0]
 
 
 # Collects desired resources while they are compiled, each once, with the names of the settings that its kind read.

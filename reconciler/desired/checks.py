@@ -44,10 +44,8 @@ from reconciler.spec.declared import Declared, DeclaredCell, Reading
 from reconciler.storage.launch.adapters import can_start_bare
 from reconciler.storage.launch.launcher import LAUNCHER, NO_PYTHON, PYTHON, Launcher
 
-# Reasons why a cell may not use another cell's runs (`infer_from`): a different scenario, or a stricter variant.
-#
-# A scenario folder may contain the logs of another scenario (``Ruleset.find_inference``); the folder is then that of
-# its source. A benchmark's variant with a laxer bar may use the runs of the stricter one.
+# Reasons why a cell may not use another cell's runs (`infer_from`). A scenario folder may contain the logs of another
+# scenario (``Ruleset.find_inference``); a benchmark's variant with a laxer bar may use the runs of the stricter one.
 
 
 def explain_refusal(ruleset: Ruleset, source: str, scenario: str, category: str) -> str:
@@ -178,8 +176,8 @@ def _check_cell(declared: Declared, cell: DeclaredCell, ruleset: Ruleset) -> lis
     problems += _check_query_limit(cell, rules, ruleset)
     if not (declared.rehearsal.value or declared.trial):
         problems += _check_bounds(cell, rules, ruleset)
-        problems += _check_answer_lengths(cell, rules, ruleset) + _check_latency(cell, rules, ruleset)
-        problems += _check_steps(cell, ruleset) + _check_prefix_caching(cell, ruleset)
+        if ruleset.binds(cell.cell.division, "accuracy"):
+            problems += _check_answer_lengths(cell, rules) + _check_latency(cell, rules) + _check_shortcuts(cell)
     return problems
 
 
@@ -440,11 +438,11 @@ def _issues_queries(cell: DeclaredCell) -> bool:
     return not imported and find_declared_format(cell.settings).READS_CONF
 
 
-def _check_latency(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) -> list[Problem]:
+def _check_latency(cell: DeclaredCell, rules: BenchmarkRules) -> list[Problem]:
     """Refuse a latency bound for a language model in a division that requires its accuracy: LoadGen reads only its
     token latencies."""
     scenario, value = cell.cell.scenario, cell.settings.get(keys.TARGET_LATENCY)
-    if value is None or not ruleset.binds(cell.cell.division, "accuracy") or not _issues_queries(cell):
+    if value is None or not _issues_queries(cell):
         return []
     if scenario not in ("Server", "Interactive") or not rules.get_value("use_token_latencies", scenario):
         return []
@@ -457,41 +455,34 @@ def _check_latency(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) 
     return [make_cell_problem(cell, value, message, "take target_latency out")]
 
 
-def _check_answer_lengths(cell: DeclaredCell, rules: BenchmarkRules, ruleset: Ruleset) -> list[Problem]:
+def _check_answer_lengths(cell: DeclaredCell, rules: BenchmarkRules) -> list[Problem]:
     """Refuse answer lengths other than the round's in a division that requires its accuracy: shorter answers are
     faster."""
-    problems: list[Problem] = []
-    if not ruleset.binds(cell.cell.division, "accuracy"):
-        return problems
+    problems = []
     for name in ("min_new_tokens", "max_new_tokens"):
         value = cell.settings.get(f"run.options.{name}")
         generation = rules.list_generation_rules(cell.cell.scenario).items()
         ruled = {str(found.value) for at, found in generation if at.endswith(f".{name}")}
         if value is None or not ruled or not int(value.value) or {str(value.value)} == ruled:
             continue
-        message = f"{name} is {value.value}; round {ruleset.round} requires {' or '.join(sorted(ruled))}"
+        message = f"{name} is {value.value}; round {rules.round} requires {' or '.join(sorted(ruled))}"
         fix = f"remove {name}, or move the cell to the open division"
         problems.append(make_cell_problem(cell, value, message, fix))
     return problems
 
 
-def _check_steps(cell: DeclaredCell, ruleset: Ruleset) -> list[Problem]:
-    """Refuse a number of pipeline steps other than the benchmark's in a division that requires its accuracy: fewer
-    steps are faster."""
-    value = cell.steps
-    if value is None or not int(value.value) or not ruleset.binds(cell.cell.division, "accuracy"):
-        return []
-    message = f"steps is {value.value}; the {cell.cell.division} division requires the benchmark's own"
-    return [make_cell_problem(cell, value, message, "remove steps, or move the cell to the open division")]
-
-
-def _check_prefix_caching(cell: DeclaredCell, ruleset: Ruleset) -> list[Problem]:
-    """Refuse prefix caching in a division that requires the benchmark's accuracy: no result may serve another query."""
-    value = cell.prefix_caching
-    if value is None or not value.value or not ruleset.binds(cell.cell.division, "accuracy"):
-        return []
-    message = f"prefix_caching shares computation between queries, which the {cell.cell.division} division forbids"
-    return [make_cell_problem(cell, value, message, "remove prefix_caching, or move the cell to the open division")]
+def _check_shortcuts(cell: DeclaredCell) -> list[Problem]:
+    """Refuse what makes answers faster in a division that requires the benchmark's accuracy: another number of pipeline
+    steps than its own, and prefix caching, by which a result serves another query."""
+    division, problems = cell.cell.division, []
+    if (steps := cell.steps) is not None and int(steps.value):
+        message = f"steps is {steps.value}; the {division} division requires the benchmark's own"
+        problems.append(make_cell_problem(cell, steps, message, "remove steps, or move the cell to the open division"))
+    if (caching := cell.prefix_caching) is not None and caching.value:
+        message = f"prefix_caching shares computation between queries, which the {division} division forbids"
+        fix = "remove prefix_caching, or move the cell to the open division"
+        problems.append(make_cell_problem(cell, caching, message, fix))
+    return problems
 
 
 def load_ruleset_of(declared: Declared, load_ruleset: Callable[[str], Ruleset]) -> Ruleset:

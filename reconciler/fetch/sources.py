@@ -198,7 +198,9 @@ def _open_http(address: str, start: int, headers: Mapping[str, str], timeout: fl
 
 def _read_head(address: str, answer: http.client.HTTPResponse, start: int, patience: Patience) -> Opened:
     length = answer.headers.get("Content-Length", "")
-    validator = find_validator(answer.headers)
+    # What If-Range takes: a strong entity tag, or else a date.
+    tag = answer.headers.get("ETag") or ""
+    validator = tag if tag.startswith('"') else answer.headers.get("Last-Modified") or ""
     if answer.status == _PART:
         found = _CONTENT_RANGE.match(answer.headers.get("Content-Range", ""))
         if found is None or int(found[1]) != start:
@@ -210,12 +212,6 @@ def _read_head(address: str, answer: http.client.HTTPResponse, start: int, patie
         answer.close()
         raise AddressError(f"{address}: the server answered {answer.status}", fix="name a mirror")
     return Opened(0, int(length) if re.fullmatch(_COUNT, length) else None, validator, answer, patience)
-
-
-def find_validator(headers: HTTPMessage | Mapping[str, str]) -> str:
-    """Return the validator for If-Range, which accepts a strong entity tag or a date."""
-    tag = headers.get("ETag") or ""
-    return tag if tag.startswith('"') else headers.get("Last-Modified") or ""
 
 
 def _judge_refusal(address: str, error: urllib.error.HTTPError, start: int) -> Opened:

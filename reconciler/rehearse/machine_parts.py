@@ -202,20 +202,12 @@ def _find_missing_gpu() -> str:
     return "" if list_accelerators() else "no NVIDIA GPU found"
 
 
-def _find_missing_llm(_: Given) -> str:
-    return _find_missing_gpu() or ("" if shutil.which("trtllm-serve") else "trtllm-serve is not on PATH")
-
-
-def _find_missing_slices(_: Given) -> str:
-    unsupported = "no GPU here supports MIG (`nvidia-smi mig -lgip` lists nothing)"
-    return _find_missing_gpu() or ("" if _list_profiles() else unsupported)
-
-
 def _find_missing_meter(given: Given) -> str:
     missing = [f"--{name}" for name in ("director", "ntp", "kit") if not getattr(given, name)]
     return f"set the meter: {', '.join(missing)}" if missing else ""
 
 
+_NO_MIG = "no GPU here supports MIG (`nvidia-smi mig -lgip` lists nothing)"
 PARTS: Mapping[str, MachinePart] = {
     "cpu": MachinePart(
         "a short run of generated images with ONNX Runtime, with its accuracy",
@@ -229,7 +221,7 @@ PARTS: Mapping[str, MachinePart] = {
     ),
     "tensorrt-llm": MachinePart(
         "start trtllm-serve with a generated model, probe it, and run briefly against it",
-        _find_missing_llm,
+        lambda _: _find_missing_gpu() or ("" if shutil.which("trtllm-serve") else "trtllm-serve is not on PATH"),
         _try_tensorrt_llm,
     ),
     "container": MachinePart(
@@ -239,7 +231,7 @@ PARTS: Mapping[str, MachinePart] = {
     ),
     "mig": MachinePart(
         "divide a GPU, run briefly on a slice, and restore the GPU (as root or through `sudo -n`)",
-        _find_missing_slices,
+        lambda _: _find_missing_gpu() or ("" if _list_profiles() else _NO_MIG),
         _try_mig,
     ),
     "power": MachinePart(

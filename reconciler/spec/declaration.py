@@ -268,10 +268,12 @@ class Declaring:
         """Return the declared submission, which may be used only if ``problems`` is empty. Raises nothing."""
         entered = sorted(self._declare_cells(), key=lambda item: _make_sort_key(item.cell))
         cells, unfit = expand_backgrounds(entered)
+        written = self._make_value(self.spec.round, "spec", "round")
         self.problems += unfit if self.sound else ()
         return Declared(
             name=self.name,
-            round=self._make_round(),
+            # The round of another program is its name and the version of its rules.
+            round=Value(f"{self._program}-{written.value}", written.origin) if self._program else written,
             submitter=self._make_value(self.spec.submitter, "spec", "submitter"),
             # Report a refused value once, without the rules that only a submission must meet.
             rehearsal=self._make_value(
@@ -286,11 +288,6 @@ class Declaring:
             settings=self._collect_settings(),
             unread=frozenset(f"run.{name}" for name in Run.list_unread()),
         )
-
-    def _make_round(self) -> Value:
-        """Return the round. For another program, it consists of the program's name and the version of its rules."""
-        written = self._make_value(self.spec.round, "spec", "round")
-        return Value(f"{self._program}-{written.value}", written.origin) if self._program else written
 
     def _collect_settings(self) -> dict[str, Value]:
         """Return the submission's own settings by flat name."""
@@ -401,15 +398,13 @@ class Declaring:
             own[name] = flatten(system, self._find_node(*where), ".".join(where), leave_out=SettingsGroup.model_fields)
         found = {name: combine(own[layer] for layer in layers) for name, layers in self._chains.items()}
         extended = {layer for layers in self._chains.values() for layer in layers[:-1]}
+        divisions = type(self.spec.divisions).model_fields
         for name, block in found.items():
-            if self._cut.isdisjoint(self._chains[name]) and (name not in extended or self._is_entered(name)):
+            entered = any(self._find_node("spec", "divisions", division, name) for division in divisions)
+            if self._cut.isdisjoint(self._chains[name]) and (name not in extended or entered):
                 self._require_stated(name, block)
             self._check_count(block)
         return found
-
-    def _is_entered(self, system: str) -> bool:
-        divisions = type(self.spec.divisions).model_fields
-        return any(self._find_node("spec", "divisions", name, system) for name in divisions)
 
     def _require_stated(self, system: str, block: Block) -> None:
         for setting in _STATED.difference(block):

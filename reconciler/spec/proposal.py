@@ -135,6 +135,8 @@ def _describe_host(facts: Mapping[str, Any]) -> dict[str, str]:
     kinds = dict.fromkeys(str(disk["kind"]) for disk in disks if disk["kind"])
     sockets, numa, memory = facts.get("cpu.sockets", 0), facts.get("numa.nodes", 0), facts.get("memory.bytes", 0)
     mhz, nodes = facts.get("cpu.mhz", 0), f"{numa} NUMA nodes" if numa > 1 else ""
+    size = sum(int(disk["bytes"]) for disk in disks)
+    storage = f"{size / 1e12:.2f} TB" if size >= 10**12 else f"{size / 1e9:.0f} GB"  # as makers of disks count
     return {
         "host_processor_model_name": str(facts.get("cpu.model", "")),
         "host_processors_per_node": str(sockets or ""),
@@ -144,19 +146,13 @@ def _describe_host(facts: Mapping[str, Any]) -> dict[str, str]:
         "host_processor_interconnect": NONE if sockets == 1 else "",
         "host_memory_capacity": f"{round(memory / 2**30)} GiB" if memory else "",
         "host_memory_configuration": _join_parts(str(facts.get("memory.modules", "")), nodes),
-        "host_storage_capacity": _show_storage(sum(int(disk["bytes"]) for disk in disks)),
+        "host_storage_capacity": storage if size else "",
         "host_storage_type": ", ".join(kinds),
     }
 
 
 def _join_parts(*parts: str) -> str:
     return ", ".join(part for part in parts if part)
-
-
-def _show_storage(size: int) -> str:
-    """Format bytes in the decimal units of disk makers: "7.68 TB"."""
-    shown = f"{size / 1e12:.2f} TB" if size >= 10**12 else f"{size / 1e9:.0f} GB"
-    return shown if size else ""
 
 
 def _describe_network(facts: Mapping[str, Any], nodes: int) -> dict[str, str]:
@@ -185,6 +181,9 @@ def _describe_accelerators(gpus: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     shared = "shared with the host" if gpu.get("integrated") else ""
     ecc, mig = {True: "ECC on", False: "ECC off", None: ""}[gpu.get("ecc")], "MIG on" if gpu.get("mig") else ""
     capacity = f"{round(memory / 2**30)} GiB" if memory else shared
+    pcie = NONE if gpu.get("integrated") else ""
+    if "pcie_generation" in gpu and "pcie_width" in gpu:
+        pcie = f"PCIe Gen{gpu['pcie_generation']} x{gpu['pcie_width']}"
     cut = _count_slices(gpus)
     parts = ", ".join(f"{count}x {profile}" for profile, (count, _) in cut.items())
     each = ", ".join(f"{size / 2**30:.1f} GiB in {profile}" for profile, (_, size) in cut.items() if size)
@@ -193,16 +192,10 @@ def _describe_accelerators(gpus: Sequence[Mapping[str, Any]]) -> dict[str, str]:
         "accelerator_model_name": ", ".join(names) + (f" (MIG {parts})" if parts else ""),
         "accelerator_memory_capacity": f"{capacity} ({each})" if each and capacity else capacity,
         "accelerator_memory_configuration": _join_parts(f"{width}-bit bus" if width else "", ecc, mig),
-        "accelerator_host_interconnect": _describe_pcie(gpu),
+        "accelerator_host_interconnect": pcie,
         "accelerator_interconnect": _describe_interconnect(gpus),
         "accelerator_frequency": f"{mhz} MHz maximum" if mhz else "",
     }
-
-
-def _describe_pcie(gpu: Mapping[str, Any]) -> str:
-    if "pcie_generation" in gpu and "pcie_width" in gpu:
-        return f"PCIe Gen{gpu['pcie_generation']} x{gpu['pcie_width']}"
-    return NONE if gpu.get("integrated") else ""
 
 
 def _describe_interconnect(gpus: Sequence[Mapping[str, Any]]) -> str:

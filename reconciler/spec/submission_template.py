@@ -47,12 +47,9 @@ class Wanted(Struct, frozen=True):
     def writes_calibration(self) -> bool:
         """Return True if the calibration document must be written by hand, because no record shows how a command treats
         the weights."""
-        return self.division != "open" and not (self.adapter is None and all(map(_runs_here, self.benchmarks)))
-
-
-def _runs_here(rules: BenchmarkRules) -> bool:
-    facts = find_benchmark_facts(rules.name)
-    return facts is not None and facts.support.runs
+        known = [find_benchmark_facts(rules.name) for rules in self.benchmarks]
+        runs_here = self.adapter is None and all(facts is not None and facts.support.runs for facts in known)
+        return self.division != "open" and not runs_here
 
 
 def render_submission_spec(wanted: Wanted) -> str:

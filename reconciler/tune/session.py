@@ -89,7 +89,8 @@ class Search(Struct):
             if not isinstance(decision, Ask):
                 break
             trial = self._ask(decision)
-            expected = _predict(inputs[decision.candidate], trial)
+            rate = {name: value for name, value in trial.settings if name == RATE}
+            expected = predict_run_seconds({**inputs[decision.candidate], **rate}) or 0.0
             spent = self.clock() - began
             if spent + expected * pace > goal.seconds:
                 why = "the time is over"
@@ -181,11 +182,6 @@ def _find_shortest(runs: Sequence[TrialRun], rate: float) -> float | None:
     here = [run for run in runs if float(str(run.record.inputs[RATE].value)) == rate]
     lasted = [float(margin.measured) for run in here for margin in run.margins if margin.name == "duration"]
     return min(lasted, default=None)
-
-
-def _predict(inputs: Mapping[str, object], trial: Trial) -> float:
-    """Predict the seconds of the run itself, by LoadGen's formulas."""
-    return predict_run_seconds({**inputs, **{name: value for name, value in trial.settings if name == RATE}}) or 0.0
 
 
 def _read_metric(run: TrialRun, *, lower: bool) -> float:

@@ -365,7 +365,10 @@ def recheck_run(
     mode = str(inputs["mode"])
     wanted = find_asked_elsewhere(inputs, mode) if foreign else collect_asked(inputs, mode)
     log = parse_detail(files[DETAIL], DETAIL)
-    differing, kept = find_denials(log, wanted, rehearsal=rehearsal), files.get(ACCURACY_LOG, files.get(TRUNCATED))
+    differing = [str(found) for found in find_contradictions(log, wanted)]
+    # Beyond doubt, which what follows from a premise is not.
+    differing += [item.text for item in _judge_log(log, rehearsal=rehearsal) if not item.premise]
+    kept = files.get(ACCURACY_LOG, files.get(TRUNCATED))
     if kept is not None and log.complete:  # the log of answers in git, which is complete or consists of its two ends
         lines, whole = split_answers(kept)
         differing += find_wrong_answers(lines, log, whole=whole)
@@ -375,13 +378,6 @@ def recheck_run(
         shown=f"LoadGen's log shows every setting{', and the seeds' * bool(wanted.seeds)}",
         values=measure_performance(log, rules) if timed else {},
     )
-
-
-def find_denials(log: DetailLog, asked: Asked, *, rehearsal: bool) -> list[str]:
-    """Find values that show that a log is not from the requested run, and contradictions within the log that are beyond
-    doubt."""
-    own = (item.text for item in _judge_log(log, rehearsal=rehearsal) if not item.premise)
-    return [*map(str, find_contradictions(log, asked)), *own]
 
 
 def recheck_score(files: Mapping[str, bytes], run: Mapping[str, bytes], rules: RuleContext) -> Recheck:

@@ -14,27 +14,8 @@ from reconciler.spec.loading import load_sources
 
 QUICKSTART = (Path(__file__).parents[3] / "specs/quickstart.yaml").read_bytes()
 LINES = QUICKSTART.splitlines(keepends=True)
-PIECES = [
-    b"{",
-    b"}",
-    b"[",
-    b"]",
-    b": ",
-    b"- ",
-    b"&a ",
-    b"*a",
-    b"!x ",
-    b"|",
-    b"\n",
-    b"\t",
-    b"'",
-    b'"',
-    b"#",
-    b"${X}",
-    b"null",
-    b"\xff",
-    b"? ",
-]
+PIECES = [*(bytes([each]) for each in b"{}[]|\n\t'\"#\xff")]
+PIECES += [b": ", b"- ", b"&a ", b"*a", b"!x ", b"${X}", b"null", b"? "]
 
 
 def read(*files: bytes) -> None:
@@ -89,15 +70,8 @@ values = st.recursive(
 
 @given(st.integers(10, len(LINES) - 1), values)
 def test_any_value_on_any_line(index: int, value: object) -> None:
-    name = LINES[index].split(b":")[0]
-    read(
-        b"".join(LINES[:index])
-        + name
-        + b": "
-        + repr(value).encode("utf-8", "replace")
-        + b"\n"
-        + b"".join(LINES[index + 1 :])
-    )
+    written = LINES[index].split(b":")[0] + b": " + repr(value).encode("utf-8", "replace") + b"\n"
+    read(b"".join([*LINES[:index], written, *LINES[index + 1 :]]))
 
 
 @given(st.lists(st.integers(0, len(LINES)), min_size=1, max_size=3))

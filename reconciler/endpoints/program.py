@@ -140,10 +140,9 @@ class Endpoints:
     def read_seeds(self, files: CellFiles) -> tuple[Any, ...]:
         from reconciler.endpoints.results.measurements import SEEDS
 
-        config = files.config.value
-        return (
-            () if config is None else tuple(config.get_nested("settings", "runtime", name) for name in SEEDS.values())
-        )
+        if (config := files.config.value) is None:
+            return ()
+        return tuple(config.get_nested("settings", "runtime", name) for name in SEEDS.values())
 
     def check(self, path: Path, lists: PublishedLists) -> TreeReport:
         from reconciler.endpoints.check.engine import check_endpoints

@@ -72,7 +72,7 @@ class Client:
         self._loop = LoopThread("openai")
         self._session: aiohttp.ClientSession = self._loop.call(self._open())
         try:
-            self._model, self._versions = self._loop.call(self._find_model())
+            self._model, versions = self._loop.call(self._find_model())
             shown = self._loop.call(self._probe()) if server.probed else {}
             if not (self._server.token_ids or self._whole):
                 self._texts = load_texts(plan)
@@ -82,10 +82,7 @@ class Client:
         # The tokenizer's share grows during the run; its final value is recorded.
         said = {"replicas": len(self._replicas), "model": self._model, "token_ids": self._server.token_ids, **shown}
         self.notes: dict[str, Any] = {**said, "tokenizer_seconds": 0.0} if self._texts else said
-
-    @property
-    def evidence(self) -> Mapping[str, Any]:
-        return {"server.version": ", ".join(sorted({*self._versions} - {""}))}
+        self.evidence: Mapping[str, Any] = {"server.version": ", ".join(sorted({*versions} - {""}))}
 
     # Methods called on the caller's thread.
 

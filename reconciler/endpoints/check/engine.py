@@ -169,14 +169,14 @@ _AVAILABILITY = ("system_availability_status", "publication_status", "availabili
 
 
 def check_description(view: CurveView) -> Iterator[Complaint]:
-    point = next((point for point in view.folder.points if point.description.value is not None), None)
-    document = point.description.value if point is not None else None
-    if point is None or document is None:
+    reads = (point.description for point in view.folder.points)
+    read = next((read for read in reads if read.value is not None), None)
+    if read is None or (document := read.value) is None:
         return
     misfits = find_misfits(document.values, DESCRIPTION_FIELDS)
     for name, found, wanted in (*_find_wrong_values(document.values, view), *misfits):
         line = document.lines.get(name.rpartition(".")[2], 0)
-        yield complain(point.description, f"{name} {found}", wanted, line=line)
+        yield complain(read, f"{name} {found}", wanted, line=line)
 
 
 def _find_wrong_values(values: Mapping[str, object], view: CurveView) -> Iterator[Mismatch]:

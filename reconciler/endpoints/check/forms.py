@@ -69,13 +69,8 @@ POINT_FIELDS: Fields = {
     "steady_state": "mapping?",
     **dict.fromkeys(("steady_state.status", "steady_state.verdict"), "text?"),
     "steady_state.window": "mapping",
-    **dict.fromkeys(
-        (
-            f"steady_state.window.{name}"
-            for name in ("super_pass_start", "super_pass_end", "super_pass_size", "n_samples")
-        ),
-        "whole?",
-    ),
+    **dict.fromkeys((f"steady_state.window.super_pass_{name}" for name in ("start", "end", "size")), "whole?"),
+    "steady_state.window.n_samples": "whole?",
     "steady_state.window.duration_s": "number?",
     "steady_state.state": "named texts",
     "speculative_decoding": "mapping?",
@@ -103,9 +98,8 @@ _PARALLEL = ("expert_parallel", "tensor_parallel", "pipeline_parallel", "data_pa
 PARALLEL_FIELDS: Fields = dict.fromkeys(_PARALLEL, "whole?")
 SYSTEM_FIELDS: Fields = {
     **dict.fromkeys(("system_name", "system_size", "shortened_system_name"), "text!"),
-    **dict.fromkeys(
-        ("max_supported_concurrency", "system_node_ensemble_count", "system_node_ensemble_total"), "whole!"
-    ),
+    "max_supported_concurrency": "whole!",
+    **dict.fromkeys(("system_node_ensemble_count", "system_node_ensemble_total"), "whole!"),
 }
 NODE_FIELDS: Fields = dict.fromkeys(
     ("host_memory_configuration", "host_network_card_count", "driver", "filesystem"), "node text!"
@@ -132,7 +126,10 @@ DESCRIPTION_FIELDS: Fields = {
     "node_types.*.accelerator_info.*.accelerators_per_node": "whole?",
 }
 
-_FIGURES = ("major_components_w", "overhead_fraction", "other_components_w", "published_node_power_w")
+_FIGURES = (
+    *("major_components_w", "overhead_fraction", "other_components_w", "published_node_power_w"),
+    *("scale_out_switch_power_w", "total_system_power_w"),
+)
 POWER_FIELDS: Fields = {
     "system_desc_id": "text",
     "node_sets": "mappings",
@@ -159,9 +156,7 @@ POWER_FIELDS: Fields = {
     "scale_out.switches.*.count": "count!",
     "scale_out.switches.*.bandwidth_tbps": "number!",
     "computed": "mapping?",
-    **dict.fromkeys(
-        (f"computed.{name}" for name in (*_FIGURES, "scale_out_switch_power_w", "total_system_power_w")), "number?"
-    ),
+    **dict.fromkeys((f"computed.{name}" for name in _FIGURES), "number?"),
     "provisioned_power_kw": "number?",
     "mlc_estimated_power": "flag?",
     "notes": "text?",

@@ -80,7 +80,7 @@ PointCheck = Callable[[PointView], Iterator[Complaint]]
 
 def check_folders(view: SubmissionView) -> Iterator[Complaint]:
     for name in (RESULTS, DOCUMENTS):
-        if not view.folder.has(name):
+        if not (view.folder.path / name).is_dir():
             yield complain(f"{view.folder.shown}{name}", "no such folder", f"a folder {name}/")
 
 

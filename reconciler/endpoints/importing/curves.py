@@ -253,10 +253,9 @@ def _disclose(stated: Mapping[str, object], rules: CurveRules) -> dict[str, Any]
     found = {n: stated[n] for n in names if is_scalar(stated.get(n)) and stated[n] != ""}
     if found.get("config_summary") == summarise_deployment(found):
         del found["config_summary"]
-    drafted = stated.get("speculative_decoding")
     disclosed = {f"disclosure.{name}": value for name, value in found.items()}
-    for name, value in drafted.items() if isinstance(drafted, Mapping) else ():
-        disclosed |= {f"speculative_decoding.{name}": value} if is_scalar(value) else {}
+    if isinstance(drafted := stated.get("speculative_decoding"), Mapping):
+        disclosed |= {f"speculative_decoding.{name}": value for name, value in drafted.items() if is_scalar(value)}
     return make_exact(disclosed) | _describe_nodes(stated)
 
 
@@ -299,11 +298,8 @@ def _is_text(value: object) -> bool:
 
 # Fields of a point.yaml's warm-up that a spec can declare, apart from its duration.
 _DECLARABLE: Mapping[str, Callable[[object], bool]] = {
-    "requests_issued": _is_count,
-    "requests_completed": _is_count,
-    "concurrency": _is_count,
-    "data_source": _is_text,
-    "link_logs": _is_text,
+    **dict.fromkeys(("requests_issued", "requests_completed", "concurrency"), _is_count),
+    **dict.fromkeys(("data_source", "link_logs"), _is_text),
     "logs_retained": lambda value: isinstance(value, bool),
     "initialization_steps": lambda value: isinstance(value, list) and bool(value) and all(map(_is_text, value)),
 }
@@ -321,9 +317,6 @@ def is_scalar(value: object) -> bool:
 def name_node(identity: object) -> str:
     """Name a type of node, which has only a number in a submission."""
     return f"type-{identity}"
-
-
-_ACCELERATORS = "accelerator_info"
 
 
 def _render_lines(
@@ -383,7 +376,7 @@ def _render_system(
 
 def _flatten_node(node: Mapping[str, Any]) -> dict[str, Any]:
     """Flatten the fields of the node's one kind of accelerator into the node."""
-    listed = node.get(_ACCELERATORS)
+    listed = node.get("accelerator_info")
     flat = listed[0] if isinstance(listed, list) and len(listed) == 1 and isinstance(listed[0], Mapping) else {}
     return {n: v for n, v in {**node, **flat}.items() if is_scalar(v) and not isinstance(v, bool)}
 

@@ -144,7 +144,9 @@ def _read_run(path: Path, config: Path, mode: str) -> EndpointsRun | None:
     files = {CONFIG: config, _PARTS[mode]: path / mode / _PARTS[mode]}
     if mode == PERFORMANCE:
         audits = sorted(item for item in (path / AUDIT).rglob("*.json") if item.is_file())
-        files |= {item.relative_to(path).as_posix(): item for item in audits if _is_kept(item.relative_to(path))}
+        # A test's verdict, and the result of each of its phases.
+        kept = (item for item in audits if item.parent == path / AUDIT or item.name == RESULT_SUMMARY)
+        files |= {item.relative_to(path).as_posix(): item for item in kept}
     try:
         left = parse_results({name: file.read_bytes() for name, file in files.items()})
     except (OSError, ValueError) as error:
@@ -156,8 +158,3 @@ def _read_run(path: Path, config: Path, mode: str) -> EndpointsRun | None:
         there = bool(scores and list(read_accuracy_scores(scores)))
     version = read_client_version(summary) if summary else ""
     return EndpointsRun(path, mode, files, version, left=left) if there else None
-
-
-def _is_kept(below: Path) -> bool:
-    """Return True for a test's verdict, and the result of each of its phases."""
-    return len(below.parts) == 2 or below.name == RESULT_SUMMARY

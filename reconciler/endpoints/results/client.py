@@ -194,6 +194,7 @@ def _collect_asked(asked: Mapping[str, Any]) -> dict[str, Any]:
         client |= {"warmup_connections": 0, "max_idle_time": 0.5}
     if agentic and not timed:
         client |= {"num_workers": 1, "max_connections": 1}
+    looks = asked.get("client.steady_state")  # written only if declared, since older clients reject it
     return {
         "type": "offline" if offline else "online",
         "model_params": {
@@ -206,7 +207,7 @@ def _collect_asked(asked: Mapping[str, Any]) -> dict[str, Any]:
             "load_pattern": load,
             "client": client,
             "warmup": _build_warmup(asked) if timed else {"enabled": False},
-            **_build_steady_state(asked, timed=timed),
+            **({"steady_state": {"enabled": bool(looks)}} if timed and looks is not None else {}),
             "service_ready_timeout_s": _PATIENCE,
         },
         "endpoint_config": {"api_type": asked.get("client.api") or "openai"},
@@ -248,12 +249,6 @@ def _build_audit(asked: Mapping[str, Any]) -> dict[str, Any]:
     if declared["samples"] is None:
         return {}
     return {"audit": {"test": CACHING, "only": False, **_select_integers(declared)}}
-
-
-def _build_steady_state(asked: Mapping[str, Any], *, timed: bool) -> dict[str, Any]:
-    """Write these options only if the spec has them: older clients reject them."""
-    asked_for = asked.get("client.steady_state")
-    return {"steady_state": {"enabled": bool(asked_for)}} if timed and asked_for is not None else {}
 
 
 def _build_performance(asked: Mapping[str, Any], path: str) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from reconciler.endpoints.results.measurements import (
     LIMITS,
     MEAN_TOKENS,
     MEAN_TOKENS_LIMITS,
+    REQUESTED,
     SEEDS,
     Results,
     find_differences,
@@ -21,12 +22,11 @@ from reconciler.endpoints.results.measurements import (
     find_lost_samples,
     find_wrong_rates,
     list_metrics,
-    list_read_settings,
     measure_performance,
 )
 from reconciler.loadgen import keys
 from reconciler.loadgen.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
-from reconciler.loadgen.settings import read_min_duration
+from reconciler.loadgen.settings import list_settings, read_min_duration
 from reconciler.resource.kinds import ACCURACY, PERFORMANCE, Cell
 from reconciler.resource.quantities import parse_decimal
 from reconciler.resource.records import LogFinding
@@ -116,18 +116,12 @@ def measure_results(left: Results, rules: RuleContext, min_duration: int) -> Rec
     assert rules.endpoints is not None
     values = measure_performance(summary, rules.metric, rules.endpoints.limits, min_duration)
     reasons = [*values["reasons"], *find_missing_audits(audits, rules.endpoints.audits)]
-    reasons += _check_output_length(summary, rules.endpoints.mean_tokens)
+    if (bounds := rules.endpoints.mean_tokens) is not None:
+        (least, most), mean = bounds, summary.get_nested("output_sequence_lengths", "avg")
+        if not isinstance(mean, (int, float)) or not least <= Decimal(str(mean)) <= most:
+            reasons.append(f"TEST09: a mean of {mean} output tokens, between {least} and {most} is required")
     found = {"audits": collect_audit_values(audits)} if audits.stated else {}
     return {**values, "reasons": reasons, "validity": "INVALID" if reasons else "VALID", **found}
-
-
-def _check_output_length(summary: ResultDocument, bounds: tuple[Decimal, Decimal] | None) -> Iterator[str]:
-    if bounds is None:
-        return
-    least, most = bounds
-    mean = summary.get_nested("output_sequence_lengths", "avg")
-    if not isinstance(mean, (int, float)) or not least <= Decimal(str(mean)) <= most:
-        yield f"TEST09: a mean of {mean} output tokens, between {least} and {most} is required"
 
 
 def score_results(left: Results, rules: RuleContext) -> RecordValues:
@@ -167,7 +161,8 @@ def is_shown(has: Callable[[str], bool]) -> bool:
 def list_asked(mode: str, scenario: str, declared: Container[str]) -> tuple[str, ...]:
     """List the settings to request. The harness has only two of the round's seeds. A count is requested only if it is
     declared, since the requested duration ends a run."""
-    names = list_read_settings(mode, scenario)
+    read = {*REQUESTED, keys.ACCURACY_SAMPLE_COUNT}
+    names = (name for name in list_settings(mode, scenario) if name in read)
     return (*(name for name in names if name != keys.MIN_QUERY_COUNT or name in declared), *SEEDS)
 
 

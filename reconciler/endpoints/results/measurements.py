@@ -18,7 +18,6 @@ from reconciler.endpoints.rules.point import AGENTIC_PATTERN
 from reconciler.endpoints.rules.results import read_client_version
 from reconciler.loadgen import keys
 from reconciler.loadgen.log_files import ACCURACY_RESULTS, CONFIG, RESULT_SUMMARY
-from reconciler.loadgen.settings import list_settings
 from reconciler.resource.quantities import parse_decimal, parse_number, show_count
 from reconciler.resource.ruled_values import LatencyLimits, Metric
 from reconciler.storage.documents import ResultDocument
@@ -44,11 +43,6 @@ _UNITS = {
 }
 
 _RATES = {keys.RESULT_COMPLETED_SAMPLES_PER_SEC: "qps", keys.RESULT_COMPLETED_TOKENS_PER_SECOND: "tps"}
-
-
-def list_read_settings(mode: str, scenario: str) -> tuple[str, ...]:
-    """List the names of the settings that a run of the harness reads from a spec, apart from the seeds."""
-    return tuple(name for name in list_settings(mode, scenario) if name in {*REQUESTED, keys.ACCURACY_SAMPLE_COUNT})
 
 
 class Results(Struct, frozen=True):

@@ -36,7 +36,6 @@ _SEEDS = (SCHEDULER_SEED, keys.SAMPLE_INDEX_RNG_SEED, MODEL_SEED)
 # Publication cohorts: two per month, named YYYY-MM-C0 and YYYY-MM-C1 (submission rules §4.2, §4.6).
 
 _NAME = re.compile(r"(?P<year>\d{4})-(?P<month>0[1-9]|1[0-2])-C(?P<index>[01])")
-_IN_A_MONTH, _MONTHS = 2, 12
 
 
 class Cohort(Struct, frozen=True, order=True):
@@ -59,8 +58,8 @@ class Cohort(Struct, frozen=True, order=True):
 
     def add(self, count: int) -> Cohort:
         """Return the cohort that is ``count`` cohorts later."""
-        months, index = divmod(self.index + count, _IN_A_MONTH)
-        years, month = divmod(self.month - 1 + months, _MONTHS)
+        months, index = divmod(self.index + count, 2)
+        years, month = divmod(self.month - 1 + months, 12)
         return Cohort(self.year + years, month + 1, index)
 
 

@@ -192,13 +192,8 @@ def _parse_percent(key: object) -> Decimal | None:
 
 def _make_score(name: str, entry: Mapping[str, Any], *, typed: bool) -> AccuracyScore:
     value = entry.get("score")
-    parts: Mapping[str, Any]
-    if isinstance(value, Mapping):
-        parts = value
-    elif value is not None:
-        parts = {"score": value}
-    else:
-        parts = {key: part for key, part in entry.items() if key not in _META}
+    older = {key: part for key, part in entry.items() if key not in _META}
+    parts = value if isinstance(value, Mapping) else older if value is None else {"score": value}
     kind = entry.get("dataset_type")
     inline = kind == _INLINE or (not typed and name == _INLINE and "dataset_type" not in entry)
     scores = {str(key): number for key, part in parts.items() if (number := parse_decimal(part)) is not None}

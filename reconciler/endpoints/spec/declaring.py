@@ -10,7 +10,6 @@ from reconciler.endpoints.rules.curve_rules import (
     NAME,
     ROUND_PREFIX,
     CurveRules,
-    SeedSet,
     load_endpoints_rules,
 )
 from reconciler.endpoints.spec.checks import (
@@ -84,7 +83,10 @@ def _find_point_gaps(cell: DeclaredCell, rules: CurveRules) -> Iterator[Problem]
         message = f"the disclosure of {cell.cell.benchmark} has no {', '.join(absent)}"
         yield _locate(cell).make_problem(path, message, fix)
     seeds = rules.find_seed_set(str(settings["seed_set"].value))
-    yield from _find_unadopted(settings, seeds, path)
+    target, cohorts = settings.get("disclosure.target_cohort"), list(map(str, seeds.cohorts))
+    if target is not None and str(target.value) not in cohorts:
+        message = f"target_cohort {target.value} cannot adopt seed set {seeds.id}"
+        yield target.origin.make_problem(f"{path}.disclosure", message, f"one of {', '.join(cohorts)}")
     stated = settings.get("client.parameters.seed")
     if stated is not None and str(stated.value) != str(seeds.seeds[MODEL_SEED]):
         message = f"the model's seed is {stated.value}, seed set {seeds.id} has {seeds.seeds[MODEL_SEED]}"
@@ -120,16 +122,6 @@ def _find_unruled(cell: DeclaredCell, rules: CurveRules, path: str) -> Iterator[
         message = f"the dataset's digest is not declared; the published one has sha256 {benchmark.dataset}"
         fix = f"write 'dataset: {{sha256: {benchmark.dataset}}}'"
         yield (pinned.origin if pinned else _locate(cell)).make_problem(f"{path}.dataset", message, fix)
-
-
-def _find_unadopted(settings: Mapping[str, Value], seeds: SeedSet, path: str) -> Iterator[Problem]:
-    target = settings.get("disclosure.target_cohort")
-    if target is None:
-        return
-    allowed = list(map(str, seeds.cohorts))
-    if str(target.value) not in allowed:
-        message = f"target_cohort {target.value} cannot adopt seed set {seeds.id}"
-        yield target.origin.make_problem(f"{path}.disclosure", message, f"one of {', '.join(allowed)}")
 
 
 def _locate(cell: DeclaredCell) -> Origin:

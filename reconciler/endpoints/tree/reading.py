@@ -189,9 +189,6 @@ class SubmissionFolder(Struct, frozen=True, dict=True):
             SystemFolder(self.path, results / name, f"{self.shown}{RESULTS}/{name}") for name in list_folders(results)
         )
 
-    def has(self, name: str) -> bool:
-        return (self.path / name).is_dir()
-
     def list_implementations(self) -> tuple[str, ...]:
         return list_folders(self.path / SOURCES)
 

@@ -29,7 +29,7 @@ from reconciler.endpoints.tree.content import (
 )
 from reconciler.endpoints.tree.point_file import collect_description, collect_point_fields, write_yaml
 from reconciler.errors import ReconcilerError
-from reconciler.tree.content import Content
+from reconciler.tree.content import Content, Rendered
 from reconciler.tree.documents import encode_json
 from reconciler.tree.layout import make_path
 
@@ -80,9 +80,6 @@ def render_disclosure(curves: Iterable[CurveContent]) -> bytes:
 
 def _show(value: object) -> str:
     return " ".join(str(value or "not stated").replace("|", "\\|").split())
-
-
-Rendered = tuple[str, Content]
 
 
 def render_endpoints(submission: EndpointsContent, rules: CurveRules) -> Iterator[Rendered]:

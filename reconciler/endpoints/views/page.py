@@ -134,17 +134,19 @@ def _chart_pareto(curves: Mapping[str, ParetoCurve]) -> Chart:
             users = [float(point.per_user) for point in curve.points]
             ceiling = tuple((x, float(curve.ceiling)) for x in (min(users), max(users)))
             drawn.append(Curve(_name_part(label, "Offline", curves), ceiling, Stroke.BOUND, tone))
-    across, rows, summary = name_user_rate(curves.values()), _list_rows(curves), _sum_up(curves)
-    return Chart(PARETO, "Pareto curve", across, "system tokens/s", tuple(drawn), _list_columns(curves), rows, summary)
+    return _make_chart(PARETO, "Pareto curve", name_user_rate(curves.values()), "system tokens/s", drawn, curves)
 
 
 def name_user_rate(curves: Iterable[ParetoCurve]) -> str:
     return "tokens/s across completed turns" if any(curve.agentic for curve in curves) else "tokens/s per user"
 
 
-def _list_columns(curves: Mapping[str, ParetoCurve]) -> tuple[str, ...]:
+def _make_chart(
+    name: str, title: str, across: str, up: str, drawn: Iterable[Curve], curves: Mapping[str, ParetoCurve]
+) -> Chart:
     rate = name_user_rate(curves.values()).capitalize()
-    return "Curve", "Concurrency", rate, "Tokens/s", "TTFT P90 in ms", "Dominated"
+    columns = "Curve", "Concurrency", rate, "Tokens/s", "TTFT P90 in ms", "Dominated"
+    return Chart(name, title, across, up, tuple(drawn), columns, _list_rows(curves), _sum_up(curves))
 
 
 def _chart_over(
@@ -161,8 +163,7 @@ def _chart_over(
         places = tuple((float(concurrency), float(value)) for concurrency, value in found)
         drawn.append(Curve(label, trace_steps(places), tone=tone))
         drawn.append(Curve(_name_part(label, "points", curves), places, Stroke.POINTS, tone))
-    columns, rows, summary = _list_columns(curves), _list_rows(curves), _sum_up(curves)
-    return Chart(name, title, "concurrency", unit, tuple(drawn), columns, rows, summary)
+    return _make_chart(name, title, "concurrency", unit, drawn, curves)
 
 
 def _name_part(label: str, what: str, curves: Mapping[str, ParetoCurve]) -> str:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from decimal import Decimal
 from fnmatch import fnmatchcase
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from ruamel.yaml import YAML
 
 from reconciler.endpoints.results import point_format as points
 from reconciler.endpoints.results.client import (
@@ -26,7 +23,7 @@ from reconciler.endpoints.rules.curve_rules import load_endpoints_rules
 from reconciler.resource.ruled_values import AccuracyLogRule, Bar, Metric
 from reconciler.rules.context import RuleContext
 from reconciler.rules.results.format import AttemptVerdict, Kept, RunFiles
-from reconciler.storage.documents import parse_json_object, parse_yaml_mapping
+from reconciler.storage.documents import parse_json_object
 from tests.passes.repository import Repository
 from tests.unit.endpoints.rules.logs import make_even_events, write_lines
 
@@ -76,9 +73,9 @@ def change(document: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
     return {**document, name: change(document[name], rest, value) if rest else value}
 
 
-def leave(folder: Path, config: dict[str, Any], **files: Any) -> Path:
+def leave(folder: Path, config: dict[str, Any] | None = None, **files: Any) -> Path:
     """Next to a summary the events of such a run."""
-    (folder / "config.yaml").write_text(json.dumps(config))
+    (folder / "config.yaml").write_text(json.dumps(config or build_client_config(ASKED, PLACES)))
     if summary := files.get("result_summary"):
         events, totals = make_even_events(summary["n_samples_issued"], summary["duration_ns"], users=8)
         (folder / "outputs").mkdir()
@@ -105,9 +102,9 @@ def judge_kept(folder: Path, seconds: float = 800.0) -> list[tuple[str, str]]:
 
 def test_an_accuracy_run_has_the_point_s_concurrency_and_is_bounded_by_its_dataset() -> None:
     config = build_client_config({**ASKED, "mode": "accuracy"}, PLACES)
+    runtime = config["settings"]["runtime"]
     assert config["settings"]["load_pattern"]["target_concurrency"] == 8
-    assert config["settings"]["runtime"]["min_duration_ms"] == 0
-    assert config["settings"]["runtime"]["n_samples_to_issue"] == 1
+    assert (runtime["min_duration_ms"], runtime["n_samples_to_issue"]) == (0, 1)
     scored = config["datasets"][-1]
     assert (scored["type"], scored["path"]) == ("accuracy", "questions.jsonl")
     assert scored["accuracy_config"] == {"eval_method": "string_match", "ground_truth": "answer", "num_repeats": 1}
@@ -115,13 +112,8 @@ def test_an_accuracy_run_has_the_point_s_concurrency_and_is_bounded_by_its_datas
 
 def test_a_declared_warm_up_is_salted_drained_and_seeded() -> None:
     warmup = build_client_config({**ASKED, "client.warmup": 16}, PLACES)["settings"]["warmup"]
-    assert warmup == {
-        "enabled": True,
-        "n_requests": 16,
-        "salt": True,
-        "drain": True,
-        "warmup_random_seed": ASKED["sample_index_rng_seed"],
-    }
+    seeded = {"warmup_random_seed": ASKED["sample_index_rng_seed"]}
+    assert warmup == {"enabled": True, "n_requests": 16, "salt": True, "drain": True, **seeded}
 
 
 def test_a_client_looks_for_the_steady_state_only_where_it_is_asked_to() -> None:
@@ -180,21 +172,16 @@ def test_the_key_of_an_endpoint_is_a_reference() -> None:
     assert build_client_config(ASKED, places)["endpoint_config"]["api_key"] == "${HOST_KEY}"
 
 
-def list_differences(path: str = "", value: Any = None) -> Iterator[str]:
-    config = build_client_config(ASKED, PLACES)
-    config = change(config, path, value) if path else config
-    written = BytesIO()
-    YAML(typ="safe").dump(config, written)
-    return find_config_differences(parse_yaml_mapping(written.getvalue()), ASKED)
+def list_differences(config: dict[str, Any], asked: dict[str, Any] = ASKED, *, foreign: bool = False) -> list[str]:
+    document = parse_json_object(json.dumps(config, indent=1).encode())
+    return list(find_config_differences(document, asked, foreign=foreign))
 
 
 @pytest.mark.parametrize(("declared", "said"), [({}, []), ({"client.api": "openai"}, ["endpoint_config.api_type"])])
 def test_what_somebody_else_ran_is_compared_with_what_is_declared(declared: dict[str, Any], said: list[str]) -> None:
     config = build_client_config({**ASKED, "client.api": "sglang"}, PLACES)
     asked = {name: value for name, value in ASKED.items() if name != "client.api"} | declared
-    written = parse_json_object(json.dumps(config).encode())
-    found = find_config_differences(written, asked, foreign=True)
-    assert [text.partition(":")[0] for text in found] == said
+    assert [text.partition(":")[0] for text in list_differences(config, asked, foreign=True)] == said
 
 
 @pytest.mark.parametrize(
@@ -216,7 +203,7 @@ def test_what_somebody_else_ran_is_compared_with_what_is_declared(declared: dict
     ],
 )
 def test_whatever_the_client_ran_otherwise_is_named_with_its_line(path: str, value: Any) -> None:
-    (found,) = list_differences(path, value)
+    (found,) = list_differences(change(build_client_config(ASKED, PLACES), path, value))
     assert found.startswith(f"{path}: expected ")
     assert "(line " in found
 
@@ -229,7 +216,7 @@ def test_a_difference_fails_the_run(tmp_path: Path) -> None:
 
 
 def test_a_point_that_lasted_and_whose_passes_are_whole_is_valid(tmp_path: Path) -> None:
-    verdict = judge(leave(tmp_path, build_client_config(ASKED, PLACES), result_summary=SUMMARY))
+    verdict = judge(leave(tmp_path, result_summary=SUMMARY))
     assert verdict.problem == ""
     assert verdict.values["validity"] == "VALID"
     assert verdict.values["metric"] == {"value": "100", "unit": "tokens/s"}
@@ -249,7 +236,7 @@ def test_a_point_that_lasted_and_whose_passes_are_whole_is_valid(tmp_path: Path)
 def test_a_summary_that_contradicts_itself_its_events_or_the_clock_is_a_finding_on_its_record(
     tmp_path: Path, changes: dict[str, Any], rules: list[str]
 ) -> None:
-    folder = leave(tmp_path, build_client_config(ASKED, PLACES), result_summary={**SUMMARY, **changes})
+    folder = leave(tmp_path, result_summary={**SUMMARY, **changes})
     assert judge(folder).problem == ""
     assert [rule for rule, _ in judge_kept(folder)] == rules
     (folder / points.EVENTS).unlink()  # not in git
@@ -281,7 +268,7 @@ def test_shares_are_checked_against_bars_in_percent(tmp_path: Path, score: Any, 
 
 
 def test_a_load_that_was_not_sustained_makes_a_point_invalid(tmp_path: Path) -> None:
-    folder = leave(tmp_path, build_client_config(ASKED, PLACES), result_summary=SUMMARY)
+    folder = leave(tmp_path, result_summary=SUMMARY)
     asked = {**ASKED, "point.concurrency": 16}
     (folder / "config.yaml").write_text(json.dumps(build_client_config(asked, PLACES)))
     (reason,) = judge(folder, asked).values["reasons"]
@@ -291,36 +278,36 @@ def test_a_load_that_was_not_sustained_makes_a_point_invalid(tmp_path: Path) -> 
 def test_the_window_of_the_client_is_checked_against_the_events(tmp_path: Path) -> None:
     claim = {"found": True, "superpass_size": 10, "window": {"sp_lo": 0, "sp_hi": 20, "n_samples": 200}}
     summary = {**SUMMARY, "steady_state": {**claim, "n_super_passes": 30, "n_post_warmup": 29}}
-    assert judge(leave(tmp_path, build_client_config(ASKED, PLACES), result_summary=summary)).values["reasons"] == []
+    assert judge(leave(tmp_path, result_summary=summary)).values["reasons"] == []
     (tmp_path / "more").mkdir()
     summary["steady_state"] = {**summary["steady_state"], "window": {**claim["window"], "n_samples": 199}}
-    found = judge(leave(tmp_path / "more", build_client_config(ASKED, PLACES), result_summary=summary))
+    found = judge(leave(tmp_path / "more", result_summary=summary))
     assert found.values["reasons"] == [
         "steady-state-consistency: the client reports a window of 199 samples, its super-passes have 200"
     ]
 
 
 def test_a_client_that_did_not_look_for_a_steady_state_is_reported_where_it_is(tmp_path: Path) -> None:
-    warnings = judge(leave(tmp_path, build_client_config(ASKED, PLACES), result_summary=SUMMARY)).values["warnings"]
+    warnings = judge(leave(tmp_path, result_summary=SUMMARY)).values["warnings"]
     assert any("from super-pass 1 to 29" in warning for warning in warnings)
 
 
 def test_results_of_another_run_fail_the_run(tmp_path: Path) -> None:
-    folder = leave(tmp_path, build_client_config(ASKED, PLACES), result_summary=SUMMARY)
+    folder = leave(tmp_path, result_summary=SUMMARY)
     (tmp_path / "conf").write_text(json.dumps(build_client_config(ASKED, replace(PLACES, report="mine"))))
     problem = judge(folder).problem
     assert "report_dir: expected mine, config.yaml says report" in problem
 
 
 def test_a_run_without_its_events_is_none(tmp_path: Path) -> None:
-    folder = leave(tmp_path, build_client_config(ASKED, PLACES), result_summary=SUMMARY)
+    folder = leave(tmp_path, result_summary=SUMMARY)
     (folder / "outputs/events.jsonl").unlink()
     assert "there is no events.jsonl" in judge(folder).problem
 
 
 def test_a_run_without_results_fails_by_name(tmp_path: Path) -> None:
     assert "there is no config.yaml" in judge(tmp_path).problem
-    leave(tmp_path, build_client_config(ASKED, PLACES))
+    leave(tmp_path)
     assert "result_summary.json: it does not exist" in judge(tmp_path).problem
 
 
@@ -374,13 +361,6 @@ LEAST: dict[str, Any] = {
 }
 
 
-def find(written: str, asked: dict[str, Any], *, foreign: bool = False) -> list[str]:
-    return list(find_config_differences(parse_yaml_mapping(written.encode()), asked, foreign=foreign))
-
-
-SAID_NOTHING = "config.yaml says nothing"
-
-
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
@@ -410,8 +390,9 @@ def test_of_a_run_made_elsewhere_what_is_declared_is_asked(asked: dict[str, Any]
         "settings.load_pattern.type": "concurrency",
         "settings.load_pattern.target_concurrency": 8,
     }
-    expected = {f"{path}: expected {value}, {SAID_NOTHING}" for path, value in {**always, **dict(said)}.items()}
-    assert set(find("a: b\n", {**LEAST, **asked}, foreign=True)) == expected
+    wanted = {**always, **dict(said)}
+    expected = {f"{path}: expected {value}, config.yaml says nothing" for path, value in wanted.items()}
+    assert set(list_differences({}, {**LEAST, **asked}, foreign=True)) == expected
 
 
 AGENTIC: dict[str, Any] = {
@@ -465,11 +446,10 @@ def test_an_accuracy_run_of_an_agentic_benchmark_leaves_the_asking_to_the_scorin
 )
 def test_conversations_that_were_not_played_as_the_rules_ask_are_another_run(name: str, value: Any, said: str) -> None:
     config = build_client_config(AGENTIC, PLACES)
-    assert list(find_config_differences(parse_json_object(json.dumps(config).encode()), AGENTIC)) == []
+    assert list_differences(config, AGENTIC) == []
     config["datasets"][0]["agentic_inference"][name] = value
-    document = parse_json_object(json.dumps(config).encode())
     for foreign in (False, True):
-        (differing,) = find_config_differences(document, AGENTIC, foreign=foreign)
+        (differing,) = list_differences(config, AGENTIC, foreign=foreign)
         assert differing.startswith(f"datasets.agentic_inference.{name}: {said}")
 
 

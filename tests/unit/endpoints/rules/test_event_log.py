@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from reconciler.endpoints.rules.event_log import LoggedRun, find_wrong_summary, parse_events
 from reconciler.endpoints.rules.point import Distribution, MeasuredPoint
+from tests.unit.endpoints.rules.good_point import RAN
 from tests.unit.endpoints.rules.logs import make_events, write_lines
 
 _COUNT = 12
@@ -20,25 +21,10 @@ def read(users: int = 4) -> LoggedRun:
 
 
 def summarise(run: LoggedRun, **changes: Any) -> MeasuredPoint:
-    point = MeasuredPoint(
-        concurrency=4,
-        load_pattern="concurrency",
-        model="oss",
-        dataset="performance",
-        issued=len(run.requests),
-        completed=len(run.done),
-        failed=0,
-        duration_ns=run.span,
-        output_tokens=11 * len(run.done),
-        ttft=Distribution(Decimal(sum(r.first - r.issued for r in run.requests))),
-        tpot=Distribution(),
-        latency=Distribution(Decimal(sum(r.done - r.issued for r in run.requests))),
-        finished=True,
-        streaming=True,
-        stream_all_chunks=True,
-        min_duration_ms=0,
-    )
-    return replace(point, **changes)
+    counts = {"issued": len(run.requests), "completed": len(run.done), "output_tokens": 11 * len(run.done)}
+    waited, took = (sum(getattr(r, end) - r.issued for r in run.requests) for end in ("first", "done"))
+    times = {"ttft": Distribution(Decimal(waited)), "latency": Distribution(Decimal(took)), "duration_ns": run.span}
+    return replace(RAN, **{**counts, **times, **changes})
 
 
 def test_a_summary_of_its_own_run_holds() -> None:

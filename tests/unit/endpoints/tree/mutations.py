@@ -427,37 +427,21 @@ MUTATIONS: tuple[Mutation, ...] = (
         _retyped("r5/accuracy_results.json", "accuracy_scores.0.dataset_type", None),
         of=AGENTS,
     ),
-    Mutation("a newer list without the seed set", "seed-set-membership", _leave, lists={"seed_sets": _seeds("B")}),
-    Mutation(
-        "a newer list with other seeds", "seed-runtime-match", _leave, lists={"seed_sets": _seeds("A", model_seed=3)}
+    *(
+        Mutation(name, rule, _leave, lists={"seed_sets": seeds})
+        for name, rule, seeds in (
+            ("a newer list without the seed set", "seed-set-membership", _seeds("B")),
+            ("a newer list with other seeds", "seed-runtime-match", _seeds("A", model_seed=3)),
+            ("a newer list for later cohorts", "seed-set-adoption", _seeds("A", published="2027-02-C0")),
+        )
     ),
-    Mutation(
-        "a newer list for later cohorts",
-        "seed-set-adoption",
-        _leave,
-        lists={"seed_sets": _seeds("A", published="2027-02-C0")},
-    ),
-    Mutation(
-        "a newer list without the drafter",
-        "approved-drafter",
-        _drafted("2026-11-C1"),
-        of=AGENTS,
-        lists={"approved_drafters": "drafters: []"},
-    ),
-    Mutation(
-        "a newer list that approves the drafter later",
-        "drafter-approval-lead-time",
-        _drafted("2026-11-C1"),
-        of=AGENTS,
-        lists={"approved_drafters": _drafters("2026-11-C0")},
-    ),
-    Mutation(
-        "a newer list that does not say when",
-        "drafter-approval-lead-time",
-        _drafted("2026-11-C1"),
-        of=AGENTS,
-        warning=True,
-        lists={"approved_drafters": _drafters(None)},
+    *(
+        Mutation(name, rule, _drafted("2026-11-C1"), of=AGENTS, warning=late, lists={"approved_drafters": drafters})
+        for name, rule, drafters, late in (
+            ("a newer list without the drafter", "approved-drafter", "drafters: []", False),
+            ("a list that approves the drafter later", "drafter-approval-lead-time", _drafters("2026-11-C0"), False),
+            ("a list that does not say when", "drafter-approval-lead-time", _drafters(None), True),
+        )
     ),
     Mutation(
         "another configuration of the approved target",

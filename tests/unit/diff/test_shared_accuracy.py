@@ -12,7 +12,7 @@ from reconciler.diff.difference import compare
 from reconciler.observed.state import Observed
 from reconciler.plan.builder import Policy
 from reconciler.plan.select import parse
-from tests.unit.desired.test_curves import CELL, EXPLICIT, POINTS, SPEC, compile_curve
+from tests.unit.desired.test_curves import CELL, EXPLICIT, POINTS, compile_curve
 from tests.unit.diff.simulated import World
 
 SOURCE, LATER, OTHER = "c256", "c180", "c100"  # the accuracy run of the first counts for all three
@@ -21,8 +21,7 @@ SOURCE, LATER, OTHER = "c256", "c180", "c100"  # the accuracy run of the first c
 def desire(*longer: str, publish: str = "latest") -> Desired:
     """The curve; some of its points last longer, so that they are measured again."""
     lasting = {f"{point}: {{min_duration: 2 h}}" if f"c{point}" in longer else f"{point}: " for point in (*POINTS, 180)}
-    text = SPEC.replace(EXPLICIT[0], f"points: {{{', '.join(sorted(lasting))}}}, publish: {publish}")
-    return compile_curve(text)
+    return compile_curve((EXPLICIT[0], f"points: {{{', '.join(sorted(lasting))}}}, publish: {publish}"))
 
 
 def measure(world: World, desired: Desired, point: str) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from msgspec import Struct, ValidationError, convert, field
+from msgspec.structs import replace
 
 from harness import catalog
 from reconciler.errors import ReconcilerError
@@ -26,7 +27,7 @@ _FILE = "benchmark.yaml"
 class SourceFacts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Published dataset or model. ``layout``: file → description; ``by_hand``: how to get files that this project may
     not download; ``sources``: addresses of those that it may; ``type``: data type of the inputs, as used in
-    measurements; ``weights``: the model's name there, if it is not ``file``.
+    measurements; ``weights``: the model's name there, by default its ``file``.
 
     ``settings``: settings for preparing it, each with its allowed values: a list, "number" or "flag"; None if unknown.
     ``precisions``: those in which a model can be prepared here; empty means all.
@@ -138,10 +139,11 @@ def parse_benchmark_facts(path: Path) -> BenchmarkFacts:
     """Parse a benchmark's facts. Raises ReconcilerError with the missing, unknown or mistyped field."""
     values = {**parse_yaml_mapping(path.read_bytes()).values, "code": path.parent.name}
     try:
-        return convert(values, BenchmarkFacts)
+        facts = convert(values, BenchmarkFacts)
     except ValidationError as error:
         fix = "compare it with the file of another benchmark; the classes of this module list the fields"
         raise ReconcilerError(f"{path.parent.name}/{path.name}: {error}", fix=fix) from error
+    return replace(facts, model=replace(facts.model, weights=facts.model.weights or facts.model.file))
 
 
 _load = cache(parse_benchmark_facts)

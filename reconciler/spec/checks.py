@@ -66,7 +66,7 @@ def add_facts(name: str, block: Block, facts: BenchmarkFacts) -> None:
     """Add the benchmark's defaults for values that the spec does not set."""
     known = {
         "benchmark.official": facts.find_official_name(name),
-        "measurements.starting_weights_filename": facts.model.weights or facts.model.file,
+        "measurements.starting_weights_filename": facts.model.weights,
         "measurements.retraining": "No",
     }
     _add_known(block, facts, known)

@@ -23,7 +23,6 @@ import numpy as np
 from harness.child.digests import hash_files
 from harness.contract import BACKENDS, Counter, Fact, Scenario, as_evidence, show_install
 from harness.errors import HarnessError
-from harness.machine.facts import find_distribution_version
 from harness.run.packing import Packing
 from harness.run.pool import BatchRoom, Pool
 from harness.run.qsl import Arrays, Rows, count_rows
@@ -228,7 +227,7 @@ class Session(ABC):
     fits_by_size: bool = False
     surely_fit: int = 0
     warm_up_batches: int = 0
-    _room: BatchRoom | Pool[Any]  # limits the batches in flight
+    _room: BatchRoom | Pool[Any]  # limits the batches in flight; each session sets it, or replaces ready and drain
 
     @abstractmethod
     def place(self, samples: Arrays) -> None:
@@ -279,6 +278,8 @@ class Backend(Protocol):
 
 def find_backend_version(name: str) -> str:
     """Return the version of the installed package of a backend; "" if there is none."""
+    from harness.machine.facts import find_distribution_version  # imports psutil, which scoring does not need
+
     return find_distribution_version(*BACKENDS[name].distributions)
 
 

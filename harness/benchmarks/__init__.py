@@ -60,7 +60,9 @@ class BenchmarkCode:
 
     def build_dataset(self, source: Path | None, settings: Settings, output: Path, counter: Counter, /) -> None:
         """Write ``samples.npy`` (samples along the first axis), ``labels.npy`` and any other files of the benchmark to
-        the folder ``output``. ``settings``: those that its benchmark.yaml lists."""
+        the folder ``output``. ``settings``: those that its benchmark.yaml lists; "count" samples from the first
+        (default: all), "threads" (default: one per processor) and "dtype" (default: the first listed) mean the same
+        everywhere."""
         raise NotImplementedError
 
     def build_model(

@@ -285,7 +285,7 @@ def _find_slack(cell: Cell, at: Snapshot) -> Slack:
 
 def _read_published_log(paths: RepositoryPaths, at: Snapshot, record: Record) -> bytes:
     sha256 = next((a.sha256 for a in record.artifacts if a.name == DETAIL), "")
-    found = git.read_file_at(paths.root, f"{LOGS}/{sha256}", at.commit)
+    found = git.read_file_at(paths.root, f"{LOGS}/{sha256}", at.commit, refuse=True)
     if found is None or hash_bytes(found) != sha256:
         raise LogError(f"{DETAIL} of the published run is not in this commit", fix=f"commit {LOGS}")
     return found

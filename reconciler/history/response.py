@@ -89,7 +89,7 @@ def _gather_run(
 ) -> EvidencedRun:
     record = at.records[identity]
     path = f"{RECORDS}/{identity}.json"
-    content = git.read_file_at(root, path, at.commit) or b""
+    content = git.read_file_at(root, path, at.commit, refuse=True) or b""
     files[f"{name}/record.json"] = content
     kept = [artifact for artifact in record.artifacts if artifact.place == "logs"]
     good = logs.read(kept)

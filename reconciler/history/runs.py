@@ -297,7 +297,7 @@ def _list_other_fields(before: Record, now: Record) -> list[str]:
 def _read_fingerprints(root: Path, record: Record, commit: str) -> frozenset[str]:
     """Read the fingerprints of the run's log, if that commit has the log."""
     digest = next((a.sha256 for a in record.artifacts if a.name == DETAIL and a.place == "logs"), "")
-    data = git.read_file_at(root, f"{LOGS}/{digest}", commit) if digest else None
+    data = git.read_file_at(root, f"{LOGS}/{digest}", commit, refuse=True) if digest else None
     try:
         return frozenset(find_fingerprints(parse_detail(data, DETAIL)) if data is not None else ())
     except LogError:

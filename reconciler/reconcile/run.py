@@ -199,8 +199,7 @@ def run_pass(
         commit = recorder.commit(tries.outcomes) if options.commit else ""
         waited = tries.waited + tries.probed + services.seconds + planner.waited
         own = time.monotonic() - worker.began - tries.child_seconds - waited
-        journal.end(result, own, tries.child_seconds)
-        return PassReport(
+        pass_report = PassReport(
             result,
             tuple(tries.outcomes),
             result.tree,
@@ -215,3 +214,5 @@ def run_pass(
             tries.waited,
             time.monotonic() - worker.began,
         )
+        journal.end(result, own, tries.child_seconds)
+        return pass_report

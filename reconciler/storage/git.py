@@ -45,6 +45,7 @@ _BLAME = ("blame", "--no-textconv", "--no-ignore-revs-file", "--porcelain")
 _FOREIGN = 60.0  # seconds for a folder of unknown origin, whose configuration may be endless
 _TURN = 10.0  # seconds within which another git process releases the index
 _LINK = "120000"  # the mode of a symbolic link
+_QUESTIONS = 500  # blob ids that fit into a pipe that is not being read yet
 _FROM_STDIN = ("--pathspec-from-file=-", "--pathspec-file-nul")
 
 
@@ -98,9 +99,12 @@ def find_head(root: Path) -> str | None:
     return resolve_commit(root, "HEAD") or None
 
 
-def read_file_at(root: Path, path: str, at: str = "HEAD") -> bytes | None:
-    """Return the bytes of a file in a commit; None if the commit does not have it."""
+def read_file_at(root: Path, path: str, at: str = "HEAD", *, refuse: bool = False) -> bytes | None:
+    """Return the bytes of a file in a commit; None if the commit does not have it. ``refuse``: raise RepositoryError if
+    a partial clone cannot fetch it."""
     answer = ask(root, "cat-file", "blob", f"{at}:./{path}", fetch=True)
+    if refuse:
+        refuse_incomplete(answer, at)
     return answer.out if answer.status == 0 else None
 
 
@@ -314,15 +318,18 @@ class BlobReader(Struct, frozen=True):
     def read(self, blobs: Iterable[str]) -> dict[str, bytes]:
         found: dict[str, bytes] = {}
         uncached = []
-        for blob in sorted(set(blobs)):
+        wanted = sorted(set(blobs))
+        for at in range(0, len(wanted), _QUESTIONS):
+            some = wanted[at : at + _QUESTIONS]
             with contextlib.suppress(BrokenPipeError):  # then it has ended and answers no query
-                self.ask.write(f"{blob}\n".encode())
+                self.ask.write("".join(f"{blob}\n" for blob in some).encode())
                 self.ask.flush()
-            content = _read_content(self.answer, self.answer.readline().split())
-            if content is None:
-                uncached.append(blob)
-            else:
-                found[blob] = content
+            for blob in some:
+                content = _read_content(self.answer, self.answer.readline().split())
+                if content is None:
+                    uncached.append(blob)
+                else:
+                    found[blob] = content
         # A partial clone may fetch missing blobs, which this reader does not.
         return {**found, **read_blobs(self.root, uncached)} if uncached else found
 

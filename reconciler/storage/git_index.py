@@ -16,12 +16,12 @@ import os
 import platform
 import shutil
 import stat
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 from msgspec import Struct
 
 from reconciler.errors import RepositoryError
@@ -96,23 +96,29 @@ def _identify(lock: Path) -> tuple[int, ...] | None:
 
 def _is_in_use(root: Path, *, unseen: bool = True) -> bool:
     """Return True if any other git works in the repository. ``unseen``: one that cannot be inspected counts as such."""
-    places = ask(root, "rev-parse", "--path-format=absolute", "--git-common-dir", "--show-toplevel").lines
+    if not sys.platform.startswith("linux"):
+        return True
+    answer = ask(root, "rev-parse", "--path-format=absolute", "--git-common-dir", "--show-toplevel")
+    places = [Path(row) for row in answer.lines]
     if not places:
         return unseen
-    for process in psutil.process_iter():
-        try:
-            ended = process.status() in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
-            if ended or not process.name().startswith("git") or process.ppid() == os.getpid():
-                continue
-            folder, words = Path(process.cwd()), " ".join(process.cmdline())
-            if any(folder.is_relative_to(place) or place in words for place in places):
-                return True
-        except psutil.NoSuchProcess:
-            continue  # it has ended by now
-        except psutil.AccessDenied:
-            if unseen:
-                return True
-    return False
+    return any(_works_in(entry, places, unseen=unseen) for entry in Path("/proc").glob("[0-9]*"))
+
+
+def _works_in(process: Path, places: list[Path], *, unseen: bool) -> bool:
+    try:
+        if not (process / "comm").read_bytes().startswith(b"git"):
+            return False
+        state, parent = (process / "stat").read_bytes().rpartition(b")")[2].split()[:2]
+        if state in (b"Z", b"X") or int(parent) == os.getpid():
+            return False
+        words = (process / "cmdline").read_bytes()
+        folder = (process / "cwd").readlink()
+    except (FileNotFoundError, ProcessLookupError):
+        return False  # it has ended by now
+    except OSError:
+        return unseen
+    return any(folder.is_relative_to(place) or os.fsencode(place) in words for place in places)
 
 
 log = logging.getLogger(__name__)

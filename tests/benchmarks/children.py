@@ -14,6 +14,7 @@ from harness.contract import Benchmark, BuildRequest, FileMessage, Mode, Result,
 from tests.requests import make_run_request
 
 ROOT = Path(__file__).resolve().parents[2]
+MAIN = "from reconciler.cli.main import main; import sys; sys.argv[0] = 'reconcile'; sys.exit(main())"
 
 
 def start(command: list[str], folder: Path) -> str:
@@ -25,6 +26,13 @@ def start(command: list[str], folder: Path) -> str:
     if done.returncode:
         raise RuntimeError(f"{command} ended with {done.returncode}\n{done.stdout}{done.stderr}")
     return done.stdout
+
+
+def reconcile(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a command of the program in a repository."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", MAIN, *arguments]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
 def child(request: FileMessage, folder: Path) -> Result:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.machine.facts import list_accelerators
-from tests.gpu.whole import reconcile
+from tests.benchmarks.children import reconcile
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(900)]
 

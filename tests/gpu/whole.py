@@ -10,8 +10,6 @@ BERT computes in fp16: the F1 of random weights in fp8 is below the round's.
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,12 +22,10 @@ from ruamel.yaml import YAML
 
 from harness.contract import Progress
 from reconciler.rehearse.rehearsal import RehearsalRequest, choose_benchmarks, prepare_rehearsal
-from tests.benchmarks.children import ROOT
+from tests.benchmarks.children import reconcile
 from tests.gpu.cases import WORK
 from tests.gpu.language import SHAPES
 from tests.gpu.parts import SECONDS, Figures, make_parser, measure_parts
-
-MAIN = "from reconciler.cli.main import main; import sys; sys.argv[0] = 'reconcile'; sys.exit(main())"
 
 
 class Whole(NamedTuple):
@@ -207,12 +203,6 @@ def drive(name: str, size: str, seed: int) -> Figures:
 def _leave_out_later(scenarios: Sequence[str]) -> Iterator[list[str]]:
     for number in range(1, len(scenarios) + 1):
         yield [part for scenario in scenarios[number:] for part in ("--exclude", f"scenario={scenario}")]
-
-
-def reconcile(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-c", MAIN, *arguments]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
 def _ignore(_code: str, _progress: Progress) -> None:

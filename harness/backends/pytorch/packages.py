@@ -184,6 +184,7 @@ class CompiledModel:
 
 
 def read_host(address: int, count: int, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
+    """Copy host memory into an array."""
     size = count * np.dtype(dtype).itemsize
     view = np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(address))
     return view.view(dtype).reshape(shape).copy()

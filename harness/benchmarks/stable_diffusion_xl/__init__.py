@@ -1,7 +1,7 @@
 """Stable Diffusion XL 1.0: images for the captions of COCO 2014, by CLIP score and FID.
 
 The two networks of the score take gigabytes, so the official script computes it; here only a rehearsal's answers are
-scored.
+scored. All images start from the same latents and have the same negative prompt, which samples share.
 """
 
 from __future__ import annotations

@@ -141,7 +141,9 @@ def read_tokenizer(folder: Path, fix: str) -> Tokenizer:
     """Read the tokenizer. Raises HarnessError if the file is truncated, or without a padding token."""
     path = folder / FILE
     try:
-        words = Tokenizer.from_file(str(path))
+        words = Tokenizer.from_str(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise HarnessError(f"{path} cannot be read: {error}", "missing", fix) from error
     except Exception as error:  # the library raises nothing more specific
         raise HarnessError(f"{path} is truncated or not a tokenizer's: {error}", "input", fix) from error
     padding = words.token_to_id(PADDING)

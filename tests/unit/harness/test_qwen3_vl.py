@@ -140,7 +140,7 @@ def spoil_picture(table: Any) -> Any:
         (lambda data: (data / "train-00000-of-00003.parquet").write_bytes(b"PAR1"), "train-…-of-00003"),
         (lambda data: (data / "products.parquet").write_bytes(b"PAR1"), "products.parquet"),
         (lambda data: rewrite(data / FIRST, lambda table: table.drop_columns(["product_title"])), "product_title"),
-        (lambda data: rewrite(data / FIRST, spoil_picture), f"{FIRST}: the picture of row 2"),
+        (lambda data: rewrite(data / FIRST, spoil_picture), f"{FIRST}: row 2 has a picture"),
         (lambda data: (data.parent / REHEARSAL).unlink(), "38,631 rows of train"),
     ],
 )

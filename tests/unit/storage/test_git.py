@@ -310,6 +310,10 @@ def test_files_at_says_when_a_partial_clone_cannot_fetch(committed: Path, tmp_pa
     run(partial, "config", "remote.origin.url", "file:///nonexistent")
     with pytest.raises(RepositoryError, match="is incomplete in this clone: could not fetch"):
         git.list_files_at(partial, run(partial, "rev-parse", "HEAD"))
+    path = run(partial, "ls-tree", "-r", "--name-only", "HEAD").split("\n")[0]
+    with pytest.raises(RepositoryError, match="is incomplete in this clone: could not fetch"):
+        git.read_file_at(partial, path, refuse=True)
+    assert git.read_file_at(partial, path) is None
 
 
 def test_single_write_that_fails_ends_no_new_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

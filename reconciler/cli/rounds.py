@@ -159,10 +159,14 @@ def show_round(round_name: str, benchmark: str | None, as_json: bool) -> int:
     """Show the rules of ROUND: all benchmarks, or every value of BENCHMARK with its sources."""
     ruleset = load_ruleset(round_name)
     rules = None if benchmark is None else _find_rules(ruleset, benchmark)
-    text = render_round_text(ruleset, choose_paint()) if rules is None else render_benchmark_text(rules, choose_paint())
-    parts = {found.name: render_benchmark_part(found) for found in ([rules] if rules else ruleset.benchmarks.values())}
-    sections = {} if rules else {"sections": ruleset.sections}
-    say_report(render_document("round", round=round_name, benchmarks=parts, **sections), text, as_json=as_json)
+    if as_json:
+        shown = [rules] if rules else ruleset.benchmarks.values()
+        parts = {found.name: render_benchmark_part(found) for found in shown}
+        sections = {} if rules else {"sections": ruleset.sections}
+        say_json(render_document("round", round=round_name, benchmarks=parts, **sections))
+    else:
+        paint = choose_paint()
+        say(render_benchmark_text(rules, paint) if rules else render_round_text(ruleset, paint))
     return IN_SYNC
 
 

@@ -192,8 +192,10 @@ def tune_command(
     except KeyboardInterrupt:
         say(f"Interrupted: {len(made)} trials are kept. Run the same command again to continue.", err=True)
         return INTERRUPTED
-    sources = read_readable_sources(list_spec_paths(paths, options.specs), paths.root)
-    patch = render_patch(sources, edit_cell(sources, chosen, tuned.settings)) if tuned.settings else ""
+    patch = ""
+    if tuned.settings:
+        sources = read_readable_sources(list_spec_paths(paths, options.specs), paths.root)
+        patch = render_patch(sources, edit_cell(sources, chosen, tuned.settings))
     written = write_patch(patch, output)
     text = "\n".join(filter(None, (render_tuned_text(tuned, patch), written)))
     say_report(render_document("tune", **render_tuned_part(tuned, patch, made)), text, as_json=as_json)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import suppress
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -167,8 +166,11 @@ class Site(Struct, dict=True):
         cells = self._list_cells()
         histories = []
         for cell in cells:
-            with suppress(ReconcilerError):  # without committed results, or before the first commit
-                histories.append(arrange_history(self.source.read_history(cell)))
+            try:
+                history = self.source.read_history(cell)
+            except ReconcilerError:
+                continue  # without committed results, or before the first commit
+            histories.append(arrange_history(history))
         comparisons = [arrange_comparison(self.source.read_comparison(*compared))] if compared else []
         found = {"cells": cells, "histories": histories, "comparisons": comparisons, "recent": [], "problem": None}
         return self.render("history.html", links, "history", title="History", **found)

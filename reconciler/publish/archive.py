@@ -107,7 +107,9 @@ def encode_manifest(packed: Packed, about: Mapping[str, Any]) -> bytes:
 
 def compute_digests(path: Path) -> dict[str, str]:
     """Return the sha1 and sha256 of a file."""
+    sha1, sha256 = hashlib.sha1(usedforsecurity=False), hashlib.sha256()
     with path.open("rb") as stream:
-        sha1 = hashlib.file_digest(stream, lambda: hashlib.sha1(usedforsecurity=False))
-        stream.seek(0)
-        return {"sha1": sha1.hexdigest(), "sha256": hashlib.file_digest(stream, "sha256").hexdigest()}
+        while piece := stream.read(1 << 20):
+            sha1.update(piece)
+            sha256.update(piece)
+    return {"sha1": sha1.hexdigest(), "sha256": sha256.hexdigest()}

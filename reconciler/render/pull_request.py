@@ -131,7 +131,7 @@ def render_annotation_lines(impact: Impact, prefix: str = "") -> Iterator[str]:
 def _render_annotation(level: str, file: str, line: int, message: str, column: int = 0) -> str:
     name = _escape_command(file).replace(":", "%3A").replace(",", "%2C")
     place = ",".join(f"{key}={value}" for key, value in (("file", name), ("line", line), ("col", column)) if value)
-    return f"::{level} {place}".rstrip() + f"::{_escape_command(message)}"
+    return f"::{level}{place and ' '}{place}::{_escape_command(message)}"
 
 
 def _escape_command(text: str) -> str:

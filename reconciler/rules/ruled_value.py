@@ -126,7 +126,9 @@ def parse_ruled_value(name: str, entry: Mapping[str, Any], where: str = "") -> R
 def _list_options(entry: Mapping[str, Any], where: str) -> list[tuple[tuple[str, ...], Any]]:
     """Return each value with all the sources that state it."""
     options: list[tuple[tuple[str, ...], Any]] = []
-    for names, stated in ((names, stated) for names, stated in entry.items() if names not in _EXEMPTION):
+    for names, stated in entry.items():
+        if names in _EXEMPTION:
+            continue
         sources, value = _parse_sources(names, where), _require_exact(stated, where)
         same = next((i for i, option in enumerate(options) if option[1] == value), None)
         if same is None:

@@ -216,7 +216,8 @@ def list_adapters() -> Mapping[str, HarnessAdapter]:
         tree, problems = parse(path.read_text(encoding="utf-8"), f"adapter {path.stem}")
         assert tree is not None, problems
         adapter, problems = convert_adapter(tree)
-        assert adapter is not None, problems
+        assert adapter is not None
+        assert not problems, problems
         found[adapter.name] = adapter
     return found
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self, TypeVar, overload
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.fields import FieldInfo
@@ -11,6 +11,8 @@ from reconciler.resource.parts import PARTS
 from reconciler.spec import fields
 from reconciler.spec.quantities import UnfitError
 from reconciler.spec.scalars import FieldReader
+
+Default = TypeVar("Default")
 
 
 def _convert_empty(value: Any) -> Any:
@@ -56,6 +58,14 @@ class Group(BaseModel):
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
         """Return the group itself. It is immutable, so pydantic need not copy it as a default for each cell."""
         return self
+
+
+@overload
+def describe(text: str) -> Any: ...
+
+
+@overload
+def describe(text: str, default: Default) -> Default: ...
 
 
 def describe(text: str, default: Any = None) -> Any:

@@ -314,8 +314,9 @@ def _build_options(part: str) -> dict[str, Any]:
 
 
 def _visit_groups(node: Any, visit: Callable[[dict[str, Any]], None]) -> None:
-    for value in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
-        _visit_groups(value, visit)
+    if isinstance(node, (dict, list)):
+        for value in node.values() if isinstance(node, dict) else node:
+            _visit_groups(value, visit)
     if isinstance(node, dict):
         visit(node)
 

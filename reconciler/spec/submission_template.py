@@ -144,7 +144,8 @@ def _render_benchmark(wanted: Wanted, rules: BenchmarkRules) -> Iterator[str]:
     if facts is None or not able:
         yield from (f"  {line}" for line in _render_command(rules.name))
         return
-    backend, (precision, why) = able[0], (BACKENDS[able[0]].precisions[0], "")
+    backend = able[0]
+    precision, why = BACKENDS[backend].precisions[0], ""
     if accelerator:
         precision, why = _choose_precision(wanted, rules, backend)
     batch = "" if BACKENDS[backend].generates else ", batch_size: 1"

@@ -152,6 +152,7 @@ class Loop(Struct):
             for outcome in self.ended:
                 if wait := self.decider.note_outcome(outcome):
                     self.reporter.report_next_try(outcome.step, wait)
+            self.ended.clear()
             self.commits.due = True
         return report
 

@@ -80,7 +80,7 @@ def output_options() -> list[click.Parameter]:
 
 def _show_log(context: click.Context) -> None:
     """Show the log once, even if the option is given both before and after the command."""
-    if not context.meta.setdefault(VERBOSE, None):
+    if not context.meta.get(VERBOSE):
         from reconciler.storage.event_log import show_on_terminal
 
         context.meta[VERBOSE] = True

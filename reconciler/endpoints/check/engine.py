@@ -224,10 +224,13 @@ def _find_wrong_availability(values: Mapping[str, object], view: CurveView) -> I
 
 
 def _is_date(value: object) -> bool:
+    if not isinstance(value, str) or not _DATE.fullmatch(value):
+        return False
     try:
-        return bool(_DATE.fullmatch(str(value))) and bool(datetime.date.fromisoformat(str(value)))
+        datetime.date.fromisoformat(value)
     except ValueError:
         return False
+    return True
 
 
 def _find_wrong_node_values(node: Any) -> Iterator[Mismatch]:

@@ -91,7 +91,8 @@ def _find_malformed_warmup(warmup: Any) -> Iterator[Mismatch]:
 
 def _find_malformed_nodes(values: Mapping[str, object]) -> Iterator[Mismatch]:
     nodes, short = values.get("nodes_used"), values.get("dp_shortfall")
-    for entry in nodes if isinstance(nodes, list) else () if nodes is None else (None,):
+    entries = nodes if isinstance(nodes, list) else [] if nodes is None else [None]
+    for entry in entries:
         stated = entry if isinstance(entry, Mapping) else {}
         if not (is_whole(stated.get("system_node_ensemble_id")) and is_whole(stated.get("nodes"))):
             yield "nodes_used", describe_mismatch(entry), "entries with system_node_ensemble_id and nodes"

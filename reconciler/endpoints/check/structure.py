@@ -48,9 +48,13 @@ def complain(
 ) -> Complaint:
     """Make a complaint about a file or folder; about a point, it is about its point.yaml. ``warning``: this case is
     milder than its rule."""
-    file = at.point if isinstance(at, PointFolder) else at
-    place = file.file if isinstance(file, Read) else file.shown if isinstance(file, CurveFolder) else file
-    return Complaint(Place(place, line), found, wanted, fix=fix, severity=Severity.WARNING if warning else None)
+    if isinstance(at, PointFolder):
+        at = at.point
+    if isinstance(at, Read):
+        at = at.file
+    elif isinstance(at, CurveFolder):
+        at = at.shown
+    return Complaint(Place(at, line), found, wanted, fix=fix, severity=Severity.WARNING if warning else None)
 
 
 def describe_mismatch(value: object) -> str:

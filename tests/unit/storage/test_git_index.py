@@ -12,9 +12,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from unittest import mock
 
-import psutil
 import pytest
 
 from reconciler.errors import RepositoryError
@@ -235,12 +233,8 @@ def test_a_lock_is_left_to_a_git_that_lives(committed: Path, monkeypatch: pytest
     os.killpg(os.getpgid(int((committed / "standing").read_text())), signal.SIGTERM)
 
 
-def test_a_process_that_cannot_be_seen_keeps_locks_and_stops_no_commit(
-    committed: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_process_that_cannot_be_seen_keeps_locks_and_stops_no_commit(tmp_path: Path) -> None:
     """Of another user: a daemon whose name begins with git, say."""
-    process = mock.create_autospec(psutil.Process, instance=True)
-    process.name.return_value = "gitlab-runner"
-    process.cwd.side_effect = psutil.AccessDenied
-    monkeypatch.setattr(psutil, "process_iter", lambda: [process])
-    assert [git_index._is_in_use(committed, unseen=unseen) for unseen in (True, False)] == [True, False]
+    (tmp_path / "comm").write_bytes(b"gitlab-runner\n")
+    (tmp_path / "stat").mkdir()
+    assert [git_index._works_in(tmp_path, [tmp_path], unseen=unseen) for unseen in (True, False)] == [True, False]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from typing import NamedTuple
 
 from reconciler.cli.shared.repository import find_repository, show_from_root, sort_words
 from reconciler.diff.conditions import trace_lineages
@@ -60,15 +61,23 @@ def find_asked_cells(
     return paths, options
 
 
-def find_asked_cell(
-    text: str, specs: Sequence[str]
-) -> tuple[RepositoryPaths, Options, PlanResult, Cell, tuple[Resource, ...]]:
-    """Return the plan, and the one cell that the user means with its resources."""
+class AskedCell(NamedTuple):
+    """The one cell that the user means, with its resources, in the plan ``seen``."""
+
+    paths: RepositoryPaths
+    options: Options
+    seen: PlanResult
+    cell: Cell
+    resources: tuple[Resource, ...]
+
+
+def find_asked_cell(text: str, specs: Sequence[str]) -> AskedCell:
+    """Compute the plan, and find the cell."""
     paths, options = find_asked_cells(specs)
     seen = compute_plan(paths, options)
     by_cell = trace_lineages(seen.desired)
     cell = find_cell(text, by_cell)
-    return paths, options, seen, cell, by_cell[cell]
+    return AskedCell(paths, options, seen, cell, by_cell[cell])
 
 
 def list_declared_cells(paths: RepositoryPaths, specs: tuple[str, ...] = ()) -> list[Cell]:

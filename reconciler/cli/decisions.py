@@ -25,6 +25,7 @@ from reconciler.reconcile.decisions import (
 )
 from reconciler.reconcile.planning import Options
 from reconciler.render.documents import render_document
+from reconciler.render.explanation import render_acceptance_part
 from reconciler.resource.codec import make_versioned
 from reconciler.resource.decisions import FORMAT
 from reconciler.resource.wording import show_acceptance, show_accepted, show_accepted_input
@@ -135,7 +136,7 @@ def accept_command(
 
 def _list_acceptances(paths: RepositoryPaths, options: Options, *, as_json: bool) -> int:
     found, damaged = list_acceptances(paths, options)
-    rows = [{"file": path, "stands": str(status), **make_versioned(FORMAT, item)} for path, item, status in found]
+    rows = [render_acceptance_part(*each) for each in found]
     lines = [f"{item.cell}: {show_acceptance(item, status)}\n    {path}" for path, item, status in found]
     lines += [*describe_damaged(damaged), *([] if found else ["Nothing is accepted: every result matches its inputs."])]
     say_report(render_document("accept", acceptances=rows, damaged=damaged), "\n".join(lines), as_json=as_json)

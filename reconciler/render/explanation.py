@@ -169,14 +169,16 @@ def render_explanation_part(explanation: Explanation, commits: Mapping[Origin, s
         "chain": trace_chain(explanation),
         "causes": [str(part.resource.address) for part in find_first_causes(explanation)],
         "findings": convert_plain_value(explanation.findings),
-        "acceptances": [
-            {"file": path, "stands": str(status), **make_versioned(FORMAT, item)}
-            for path, item, status in explanation.acceptances
-        ],
+        "acceptances": [render_acceptance_part(*found) for found in explanation.acceptances],
         "moved_sources": convert_plain_value(explanation.moved_sources),
         "notes": list(explanation.notes),
         "resources": [_render_part(part, commits) for part in explanation.parts],
     }
+
+
+def render_acceptance_part(path: str, acceptance: Acceptance, status: AcceptanceStatus) -> dict[str, Any]:
+    """Return an acceptance, with its file and whether it applies, for a JSON report."""
+    return {"file": path, "stands": str(status), **make_versioned(FORMAT, acceptance)}
 
 
 def _render_part(part: Reasoned, commits: Mapping[Origin, str]) -> dict[str, Any]:

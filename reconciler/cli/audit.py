@@ -17,7 +17,7 @@ from reconciler.cli.shared.options import (
     reporting_options,
     takes,
 )
-from reconciler.cli.shared.output import choose_paint, say, say_report
+from reconciler.cli.shared.output import choose_paint, say, say_json, say_report
 from reconciler.cli.shared.repository import find_repository
 from reconciler.diff.claims import AuditReport, Claim, Proof
 from reconciler.errors import IN_SYNC, NOT_IN_SYNC
@@ -146,9 +146,11 @@ def audit_command(
             for claim, path in repeats.kept:
                 say(f"{claim.where}: {claim.detail}\nkept as {path.relative_to(paths.root)}", err=True)
         _log_claims(found)
-    head = {"commit": found.commit, "proof": found.proof, "records": found.records, "logs": found.logs}
-    document = render_document("audit", **head, marks=found.marks, claims=found.claims)
-    say_report(document, render_audit_text(found, choose_paint(), everything=show_all), as_json=as_json)
+    if as_json:
+        head = {"commit": found.commit, "proof": found.proof, "records": found.records, "logs": found.logs}
+        say_json(render_document("audit", **head, marks=found.marks, claims=found.claims))
+    else:
+        say(render_audit_text(found, choose_paint(), everything=show_all))
     return IN_SYNC if found.proof in (Proof.PROVEN, Proof.ATTESTED) else NOT_IN_SYNC
 
 

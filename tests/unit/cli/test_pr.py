@@ -242,7 +242,7 @@ def test_pr_when_no_one_says_where_the_comment_goes_withholds(recorded: Path, re
 
 def test_pr_when_it_ends_the_embargo_itself_still_withholds(recorded: Path, reconcile: Reconcile) -> None:
     under_embargo(recorded)
-    edit(recorded, EMBARGO, "  rehearsal: true\n", "Tell everybody")
+    edit(recorded, EMBARGO, "  rehearsal: true\n", "End the embargo")
     assert "withheld" in commented(reconcile, recorded)[0]
 
 
